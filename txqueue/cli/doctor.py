@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions
+from txqueue.cli.options import GlobalOptions, command
 from txqueue.cli.output import Lines, show, styled
 from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.policy.findings.finding import Fact, Facts, Row, Unread
@@ -172,13 +172,12 @@ _WIDTH = 9
 _AGE = re.compile(r"(?<=transaction open for )[^;,]+")
 
 
-@click.command(cls=Command, short_help="Check an installation: database, roles, nodes, files.")
+@command("Check an installation: database, roles, nodes, files.")
 @click.option(
     "--tls-dir",
     metavar="DIR",
     help="The node's folder of certificates (default: TXQUEUE_TLS_DIR).",
 )
-@click.pass_obj
 def doctor(options: GlobalOptions, tls_dir: str | None) -> int:
     """Check the database, the roles, the nodes and this host's files; exit with 1 on a fault."""
     from txqueue.policy.findings.catalogue import as_document, diagnose, has_fault

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import GlobalOptions, Group, Length
+from txqueue.cli.options import GlobalOptions, Group, Length, command
 from txqueue.cli.output import (
     Columns,
     Lines,
@@ -46,9 +46,8 @@ def failures(context: click.Context) -> None:
     show(options, {"failures": kinds}, lambda: _list(kinds))
 
 
-@failures.command(short_help="Retry all failures of a kind.")
+@command("Retry all failures of a kind.", within=failures)
 @click.argument("fingerprint")
-@click.pass_obj
 def retry(options: GlobalOptions, fingerprint: str) -> None:
     """Retry all jobs with this kind of failure now, of all work types."""
 
@@ -60,9 +59,8 @@ def retry(options: GlobalOptions, fingerprint: str) -> None:
     _tell(options, document, f"{counted(document['retried'], 'job')} to run again.")
 
 
-@failures.command(short_help="Give up all failures of a kind.")
+@command("Give up all failures of a kind.", within=failures)
 @click.argument("fingerprint")
-@click.pass_obj
 def discard(options: GlobalOptions, fingerprint: str) -> None:
     """Turn failed jobs with this kind of failure, of all work types, into cancelled ones.
 
@@ -73,7 +71,7 @@ def discard(options: GlobalOptions, fingerprint: str) -> None:
     say(options, document, f"{counted(total, 'job')} discarded.")
 
 
-@failures.command(short_help="Postpone all failures of a kind.")
+@command("Postpone all failures of a kind.", within=failures)
 @click.argument("fingerprint")
 @click.option(
     "--for",
@@ -82,7 +80,6 @@ def discard(options: GlobalOptions, fingerprint: str) -> None:
     required=True,
     help="After how long the jobs run again, such as 90s, 5min, 1h or 2d.",
 )
-@click.pass_obj
 def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None:
     """Retry all jobs with this kind of failure after a delay, of all work types."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,10 +13,10 @@ from attrs import frozen
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import (
     JOB_COLUMNS,
-    Command,
     Decorator,
     GlobalOptions,
     Length,
+    command,
     on_node,
     searching,
     selecting,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from txqueue.admin import Admin
 
 
-Act = Callable[["Admin", Sequence[int]], Awaitable[Sequence[list[int]]]]
+Act = Callable[["Admin", Sequence[int], dict[int, AdminRefused]], Awaitable[dict[str, list[int]]]]
 BATCH = 1000
 LISTED = 10
 
@@ -87,30 +88,18 @@ def _choosing(act: str) -> Decorator:
     )
 
 
-@click.command(cls=Command, short_help="End jobs, even running ones; give up failed ones.")
+@command("End jobs, even running ones; give up failed ones.")
 @_choosing("cancel")
-@click.pass_obj
 def cancel(options: GlobalOptions, /, ids: Sequence[int], **filters: Any) -> int:
     """End jobs: waiting ones at once, running ones when their node receives the request.
 
     A coroutine is interrupted; a function in a thread must check job.is_cancelled. Failed jobs
     given by number, or chosen by --state failed, become cancelled.
     """
-    words = {
-        "cancelled": "cancelled",
-        "requested": "held by a node, which ends them",
-        "refused": "left unchanged",
-    }
-
-    async def act(admin: Admin, some: Sequence[int]) -> Sequence[list[int]]:
-        done = await admin.cancel(some)
-        return done.cancelled, done.requested, done.refused
-
-    chosen = _chosen(ids, filters)
-    return _carry_out(options=options, chosen=chosen, name="cancel", act=act, words=words)
+    return _carry_out(options, _chosen(ids, filters), "cancel")
 
 
-@click.command(cls=Command, short_help="End runs, such as hung ones, and run their jobs again.")
+@command("End runs, such as hung ones, and run their jobs again.")
 @_choosing("restart")
 @click.option(
     "--running-for", type=Length(), help="Only jobs that have been running for 10min, 2h or longer."
@@ -121,7 +110,6 @@ def cancel(options: GlobalOptions, /, ids: Sequence[int], **filters: Any) -> int
     is_flag=True,
     help="Let each ended run spend an attempt; even if it was the last, the job runs once more.",
 )
-@click.pass_obj
 def restart(
     options: GlobalOptions,
     /,
@@ -137,65 +125,38 @@ def restart(
     worker that a handler blocks is killed and replaced.
     """
     filters["running_for"] = None if running_for is None else running_for.total_seconds()
-    words = {
-        "restarted": "to run again",
-        "requested": "of a group, to run again once their node has ended their runs",
-        "refused": "left unchanged",
-    }
-
-    async def act(admin: Admin, some: Sequence[int]) -> Sequence[list[int]]:
-        done = await admin.restart(some, is_counted=is_counted)
-        return done.restarted, done.requested, done.refused
-
-    chosen = _chosen(ids, filters)
-    return _carry_out(options=options, chosen=chosen, name="restart", act=act, words=words)
+    return _carry_out(options, _chosen(ids, filters), "restart", is_counted=is_counted)
 
 
-@click.command(cls=Command, short_help="Run failed or cancelled jobs again.")
+@command("Run failed or cancelled jobs again.")
 @_choosing("retry")
 @click.option("--from", "step", help="Do this step of each job again, and all after it.")
-@click.pass_obj
 def retry(options: GlobalOptions, /, ids: Sequence[int], step: str | None, **filters: Any) -> int:
     """Run failed or cancelled jobs again; jobs that wait for a time or a retry run now."""
-    again = "to run again" if step is None else f"to run again from step {step} on"
-    errors: dict[int, AdminRefused] = {}
-
-    async def act(admin: Admin, some: Sequence[int]) -> Sequence[list[int]]:
-        if step is None:
-            return await admin.retry(some)
-        for job_id in some:
-            try:
-                await admin.retry_from(job_id, step)
-            except AdminRefused as error:
-                errors[job_id] = error
-        return [job_id for job_id in some if job_id not in errors], [*errors.keys() & {*some}]
-
-    return _carry_out(
-        options=options,
-        chosen=_chosen(ids, filters, is_harmless=step is None),
-        name="retry",
-        act=act,
-        words={"retried": again, "refused": "left unchanged"},
-        errors=errors,
-    )
+    chosen = _chosen(ids, filters, is_harmless=step is None)
+    if step is None:
+        return _carry_out(options, chosen, "retry")
+    return _carry_out(options, chosen, "retry", partial(_retry_from, step))
 
 
-@click.command(cls=Command, short_help="Give jobs another priority.")
+async def _retry_from(
+    step: str, admin: Admin, some: Sequence[int], errors: dict[int, AdminRefused]
+) -> dict[str, list[int]]:
+    for job_id in some:
+        try:
+            await admin.retry_from(job_id, step)
+        except AdminRefused as error:
+            errors[job_id] = error
+    refused = [job_id for job_id in some if job_id in errors]
+    return {"retried": [each for each in some if each not in errors], "refused": refused}
+
+
+@command("Give jobs another priority.")
 @click.argument("to", metavar="PRIORITY", type=click.IntRange(0, 9))
 @_choosing("set_priority")
-@click.pass_obj
 def priority(options: GlobalOptions, /, to: int, ids: Sequence[int], **filters: Any) -> int:
     """Change the PRIORITY of jobs that no node has claimed: 0 to 9; higher runs first."""
-    words = {
-        "changed": f"of priority {to} now",
-        "refused": "left unchanged",
-    }
-
-    async def act(admin: Admin, some: Sequence[int]) -> Sequence[list[int]]:
-        return await admin.set_priority(some, to)
-
-    chosen = _chosen(ids, filters)
-    return _carry_out(options=options, chosen=chosen, name="set_priority", act=act, words=words)
+    return _carry_out(options, _chosen(ids, filters), "set_priority", priority=to)
 
 
 def _chosen(ids: Sequence[int], choices: Mapping[str, Any], *, is_harmless: bool = False) -> Chosen:
@@ -211,13 +172,7 @@ def _chosen(ids: Sequence[int], choices: Mapping[str, Any], *, is_harmless: bool
 
 
 def _carry_out(
-    options: GlobalOptions,
-    chosen: Chosen,
-    name: str,
-    act: Act,
-    words: Mapping[str, str],
-    *,
-    errors: Mapping[int, AdminRefused] | None = None,
+    options: GlobalOptions, chosen: Chosen, name: str, act: Act | None = None, **arguments: Any
 ) -> int:
     """Act on jobs and print the result; return 1 if a job given by number was refused.
 
@@ -225,25 +180,36 @@ def _carry_out(
         options: The global options.
         chosen: The jobs.
         name: The name of the act.
-        act: Acts on some of the jobs, and returns a list of job numbers for each of `words`.
-        words: The possible results: the key of each in JSON, and the text that people read.
-        errors: Why jobs were refused, as far as that is known.
+        act: Acts on some of the jobs in place of the act itself, and notes why jobs were refused.
+        arguments: The arguments of the act besides the jobs.
     """
+    errors: dict[int, AdminRefused] = {}
+
+    async def act_on(admin: Admin, batch: Sequence[int]) -> dict[str, list[int]]:
+        if act is not None:
+            return await act(admin, batch, errors)
+        return await admin.act_on_jobs(name, batch, **arguments)
 
     async def run(admin: Admin) -> dict[str, list[Any]]:
-        sums: dict[str, list[Any]] = {name: [] for name in words}
+        sums: dict[str, list[Any]] = {value.name: [] for value in ACTS[name].gives}
         async for batch in chosen.batches(admin, name):
-            for result, ids in zip(words, await act(admin, batch), strict=True):
+            done = (
+                admin.act_on_jobs(name, batch, **arguments)
+                if act is None
+                else act(admin, batch, errors)
+            )
+            for result, ids in (await done).items():
                 sums[result] += ids
         return {**sums, "reasons": await refusals(admin, name, sums["refused"], errors)}
 
     document = act_by_node(options, run)
 
     def lines() -> Lines:
-        for result, text in words.items():
-            if document[result]:
-                style = "yellow" if result == "refused" else ""
-                yield styled(f"{_jobs_text(document[result])} {text}.", style)
+        for value in ACTS[name].gives:
+            if document[value.name]:
+                style = "yellow" if value.name == "refused" else ""
+                text = value.said.format(**arguments)
+                yield styled(f"{_jobs_text(document[value.name])} {text}.", style)
         yield from refusal_lines(document["reasons"])
         if not any(document.values()):
             yield styled("No such job.")

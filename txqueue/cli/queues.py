@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from txqueue.admin import Admin
 
 
-@click.command(cls=Command)
-@click.pass_obj
+@command()
 def limits(options: GlobalOptions) -> None:
     """Show pauses and limits."""
     from txqueue.store.reads.queue_state import about_controls
@@ -30,10 +29,9 @@ def limits(options: GlobalOptions) -> None:
     show(options, {"limits": controls}, lambda: listing("Limits", _LIMITS, controls, _NO_LIMIT))
 
 
-@click.command(cls=Command)
+@command()
 @click.option("--subject", help="Only acts on this subject, such as 'queue mail' or 'job 7'.")
 @limited()
-@click.pass_obj
 def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
     """Show which operator did what and when, the latest first."""
     from txqueue.store.reads.job_details import about_actions
@@ -103,9 +101,8 @@ _held = together(
 )
 
 
-@click.command(cls=Command, short_help="Pause a queue until it is resumed.")
+@command("Pause a queue until it is resumed.")
 @_held
-@click.pass_obj
 def pause(options: GlobalOptions, /, **names: str | None) -> None:
     """Pause a QUEUE, a group or a tenant until it is resumed; running jobs continue."""
     kind, key = _kind_and_key(names)
@@ -114,9 +111,8 @@ def pause(options: GlobalOptions, /, **names: str | None) -> None:
     _tell(options, {"kind": kind, "key": key, "is_paused": True, "changed": changed}, text)
 
 
-@click.command(cls=Command, short_help="Resume a paused queue.")
+@command("Resume a paused queue.")
 @_held
-@click.pass_obj
 def resume(options: GlobalOptions, /, **names: str | None) -> None:
     """Resume a paused QUEUE, group or tenant."""
     kind, key = _kind_and_key(names)
@@ -125,7 +121,7 @@ def resume(options: GlobalOptions, /, **names: str | None) -> None:
     _tell(options, {"kind": kind, "key": key, "is_paused": False, "changed": changed}, text)
 
 
-@click.command(cls=Command, short_help="Limit a queue, a group or a tenant.")
+@command("Limit a queue, a group or a tenant.")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("key")
 @click.option("--concurrency", type=click.IntRange(1), help="Jobs that may run at a time.")
@@ -158,7 +154,6 @@ def resume(options: GlobalOptions, /, **names: str | None) -> None:
     type=click.Choice((*LIMITS, "all")),
     help="A limit to remove; repeatable.",
 )
-@click.pass_obj
 def limit(
     options: GlobalOptions, /, kind: str, key: str, cleared: tuple[str, ...], **limits: float | None
 ) -> None:
@@ -176,9 +171,8 @@ def limit(
     _tell(options, document, f"has {_limits(control)}")
 
 
-@click.command(cls=Command, short_help="Drain a node: it accepts no more jobs.")
+@command("Drain a node: it accepts no more jobs.")
 @click.argument("name", metavar="NODE")
-@click.pass_obj
 def drain(options: GlobalOptions, name: str) -> None:
     """Drain a NODE: it accepts no more jobs, passes on unstarted ones, finishes running ones."""
     changed = act_by_node(options, lambda admin: admin.drain(name))
@@ -191,9 +185,8 @@ def drain(options: GlobalOptions, name: str) -> None:
     say(options, document, f"Node {name} {text}.")
 
 
-@click.command(cls=Command, short_help="Let a draining node accept jobs again.")
+@command("Let a draining node accept jobs again.")
 @click.argument("name", metavar="NODE")
-@click.pass_obj
 def undrain(options: GlobalOptions, name: str) -> None:
     """Let a draining NODE accept jobs again."""
     changed = act_by_node(options, lambda admin: admin.undrain(name))

@@ -13,11 +13,11 @@ import click
 
 from txqueue.cli.enqueue import checked_payload, declared, job_text, keyless
 from txqueue.cli.options import (
-    Command,
     Finite,
     GlobalOptions,
     Group,
     Length,
+    command,
     limited,
     moment_option,
     selecting,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 LATE = 60.0
 
 
-@click.command(cls=Command, short_help="List schedules: when each is due, how it ran.")
+@command("List schedules: when each is due, how it ran.")
 @selecting("work_type", "group", "tenant", what="schedules")
 @limited(100)
 @valued("--after", "NAME", "Continue after this schedule: the last one of the previous page.")
@@ -208,7 +208,7 @@ def schedule() -> None:
     """Add schedules, pause, resume or remove them, or run one now."""
 
 
-@schedule.command(cls=Command, short_help="Add a schedule that enqueues a job repeatedly.")
+@command("Add a schedule that enqueues a job repeatedly.", within=schedule)
 @click.argument("name")
 @click.argument("work_type", metavar="TYPE")
 @click.argument("payload", metavar="JSON")
@@ -221,7 +221,6 @@ def schedule() -> None:
 )
 @declared(*COLUMNS)
 @keyless()
-@click.pass_obj
 def add(
     options: GlobalOptions,
     /,
@@ -282,10 +281,9 @@ def _chosen_schedule(choices: dict[str, Any]) -> Schedule:
         raise click.UsageError(str(error)) from None
 
 
-@schedule.command(cls=Command, short_help="Replace the times of a schedule.")
+@command("Replace the times of a schedule.", within=schedule)
 @click.argument("name")
 @_timed
-@click.pass_obj
 def edit(options: GlobalOptions, /, name: str, **choices: Any) -> None:
     """Replace the times of a schedule; its work stays.
 
@@ -302,36 +300,32 @@ def edit(options: GlobalOptions, /, name: str, **choices: Any) -> None:
     _tell(options, name, changed, "is changed" if changed else "had these times already")
 
 
-@schedule.command(cls=Command, short_help="Pause a schedule until it is resumed.")
+@command("Pause a schedule until it is resumed.", within=schedule)
 @click.argument("name")
-@click.pass_obj
 def pause(options: GlobalOptions, name: str) -> None:
     """Pause a schedule until it is resumed; a job that was already enqueued still runs."""
     changed = bool(_act(options, "pause", name))
     _tell(options, name, changed, "is paused" if changed else "was paused already")
 
 
-@schedule.command(cls=Command)
+@command(within=schedule)
 @click.argument("name")
-@click.pass_obj
 def resume(options: GlobalOptions, name: str) -> None:
     """Resume a schedule from its next moment on."""
     changed = bool(_act(options, "resume", name))
     _tell(options, name, changed, "is resumed" if changed else "was not paused")
 
 
-@schedule.command(cls=Command)
+@command(within=schedule)
 @click.argument("name")
-@click.pass_obj
 def remove(options: GlobalOptions, name: str) -> None:
     """Remove a schedule; its jobs stay."""
     _act(options, "remove", name)
     _tell(options, name, True, "is removed")
 
 
-@schedule.command("run-now", cls=Command, short_help="Enqueue a schedule's job now.")
+@command("Enqueue a schedule's job now.", name="run-now", within=schedule)
 @click.argument("name")
-@click.pass_obj
 def run_now(options: GlobalOptions, name: str) -> None:
     """Enqueue a schedule's job now, even if it is paused; its next moment does not change."""
     ran = _act(options, "run", name)
@@ -339,7 +333,7 @@ def run_now(options: GlobalOptions, name: str) -> None:
     say(options, document, f"Job {ran} of schedule {name} is enqueued.")
 
 
-@schedule.command(cls=Command)
+@command(within=schedule)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--group", help="Only of schedules of this group, whatever their types.")
 @click.option(
@@ -349,7 +343,6 @@ def run_now(options: GlobalOptions, name: str) -> None:
     "--took", type=Finite(0), metavar="SECONDS", help="Only runs that took at least this long."
 )
 @limited()
-@click.pass_obj
 def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None:
     """Show the last runs, the latest first."""
     from txqueue.store.reads.schedule_list import about_scheduled_runs

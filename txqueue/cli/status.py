@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from txqueue.cli.options import Command, GlobalOptions
+from txqueue.cli.options import GlobalOptions, command
 from txqueue.cli.output import Lines, show, styled, table
 from txqueue.cli.source import read
 from txqueue.model.humanize import age, amount, duration, joined, rate
@@ -22,8 +20,7 @@ _QUEUES_TOLD, _TYPES_TOLD = 20, 100
 COLOURS = {"alive": "green", "draining": "yellow", "dead": "bold red"}
 
 
-@click.command(cls=Command)
-@click.pass_obj
+@command()
 def nodes(options: GlobalOptions) -> None:
     """Show the nodes, their hosts and their load."""
     from txqueue.store.reads.queue_state import about_nodes
@@ -102,8 +99,7 @@ BAR = 12
 MOST_SHOWN = 50
 
 
-@click.command(cls=Command)
-@click.pass_obj
+@command()
 def status(options: GlobalOptions) -> None:
     """Show the queues, the nodes and warnings."""
     from txqueue.store.reads.queue_state import about_all
