@@ -141,6 +141,7 @@ MADE_BY_OTHERS: Final = frozenset(
 )
 HIDDEN: Final = frozenset(
     {
+        "Admin.act_on_jobs",
         "AsyncTransaction.check",
         "AsyncTransaction.end",
         "BlockingBatch.end",

@@ -262,7 +262,7 @@ def act_on_everything(page: Any) -> None:
     assert page.locator("tbody tr").count() > 2
     page.goto("/failures")
     page.locator("li", has_text="502").locator("button:text-is('Retry all')").click()
-    page.wait_for_selector("text=6 jobs retried")
+    page.wait_for_selector("text=6 jobs to run again")
     page.goto("/queues")
     page.locator("li", has_text="mail").locator("button:text-is('Pause')").first.click()
     page.wait_for_selector("text=The queue mail is paused")

@@ -122,7 +122,12 @@ ACTS: list[tuple[str, dict[str, object], str, str]] = [
         "limits of",
     ),
     ("/act/jobs", {"act": "cancel", "id": ["1", "2"]}, "cancel", "2 jobs cancelled"),
-    ("/act/jobs", {"act": "set_priority", "id": "1", "priority": "9"}, "priority", "1 job changed"),
+    (
+        "/act/jobs",
+        {"act": "set_priority", "id": "1", "priority": "9"},
+        "priority",
+        "priority 9 now",
+    ),
     ("/act/jobs", {"act": "cancel", "all": "1", "tenant": "acme"}, "cancel", "1 job cancelled"),
     ("/act/node", {"act": "drain", "name": "node"}, "drain", "Node node drains"),
 ]

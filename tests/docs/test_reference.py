@@ -110,13 +110,13 @@ def test_the_sql_reference_shows_the_arguments(migrated_database18: str, name: s
     assert [each for row in signatures if (each := shown_as(name, *row)) not in shown] == []
 
 
-COMMANDS: Final = [
-    name
-    for name, each in vars(admin_commands).items()
+COMMANDS: Final = {
+    each.__name__: each
+    for each in (*vars(admin_commands).values(), *admin_commands.ACT_COMMANDS.values())
     if getattr(each, "__module__", "") == admin_commands.__name__
     and hasattr(each, "commandName")
-    and not name.startswith("_")
-]
+    and not each.__name__.startswith("_")
+}
 
 
 def shown_as(name: str, arguments: str, result: object) -> str:
@@ -135,7 +135,7 @@ def shown_as(name: str, arguments: str, result: object) -> str:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_reference_has_every_command_for_operators(name: str) -> None:
     """With its arguments, those in brackets that may be left out, and its answer."""
-    command = getattr(admin_commands, name)
+    command = COMMANDS[name]
     arguments = [
         f"[{key.decode()}]" if kind.optional else key.decode() for key, kind in command.arguments
     ]

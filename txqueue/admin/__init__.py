@@ -8,8 +8,7 @@ from txqueue.errors import AdminRefused
 from txqueue.model.operator_acts import Cancelled
 from txqueue.policy.findings.explanation import Explanation
 from txqueue.wire.admin_commands import (
-    CancelJobs,
-    DrainNode,
+    ACT_COMMANDS,
     Explain,
     GetJob,
     GetStatus,
@@ -18,13 +17,6 @@ from txqueue.wire.admin_commands import (
     ListJobs,
     ListNodes,
     ListQueues,
-    Pause,
-    RestartJobs,
-    Resume,
-    RetryJobs,
-    SetLimit,
-    SetPriority,
-    UndrainNode,
 )
 
 __all__ = [
@@ -52,3 +44,13 @@ __all__ = [
     "SetPriority",
     "UndrainNode",
 ]
+
+CancelJobs = ACT_COMMANDS["cancel"]
+DrainNode = ACT_COMMANDS["drain_node"]
+Pause = ACT_COMMANDS["pause"]
+RestartJobs = ACT_COMMANDS["restart"]
+Resume = ACT_COMMANDS["resume"]
+RetryJobs = ACT_COMMANDS["retry"]
+SetLimit = ACT_COMMANDS["set_limit"]
+SetPriority = ACT_COMMANDS["set_priority"]
+UndrainNode = ACT_COMMANDS["undrain_node"]

@@ -13,7 +13,7 @@ from twisted.internet.defer import CancelledError, TimeoutError
 from twisted.internet.error import ConnectError, ConnectionClosed, DNSLookupError
 
 from txqueue.errors import AdminRefused, NodeUnavailable
-from txqueue.model.operator_acts import Cancelled
+from txqueue.model.operator_acts import ACTS, Cancelled
 from txqueue.model.results import signal_text
 from txqueue.model.schedule import Schedule, schedule_object
 from txqueue.policy.findings.explanation import Explanation
@@ -156,43 +156,46 @@ class AdminLink:
             if not (cursor := answer["next"]):
                 return rows
 
-    async def changed(self, command: type[Any], **arguments: Any) -> bool:
-        """Send a command; return whether it has changed anything."""
-        return bool((await self.ask(command, **arguments))["changed"])
+    async def act(self, act: str, /, **arguments: Any) -> dict[str, Any]:
+        """Carry out an act, one of `ACTS`, and return its answer."""
+        if (command := wire.ACT_COMMANDS.get(act)) is None:
+            on_schedule = act.removesuffix("_schedule")
+            return await self.ask(wire.ActOnSchedule, act=on_schedule, **arguments)
+        return await self.ask(command, **arguments)
+
+    async def changed(self, act: str, /, **arguments: Any) -> bool:
+        """Carry out an act; return whether it has changed anything."""
+        return bool((await self.act(act, **arguments))["changed"])
 
     async def repeated(
-        self, command: type[Any], moment_name: str, **arguments: Any
+        self, name: str, count_name: str, moment_name: str, **arguments: Any
     ) -> tuple[int, datetime]:
-        """Repeat a command, which acts on some jobs at a time, until it has acted on all.
+        """Repeat an act, which changes some jobs at a time, until it has changed all.
 
         Jobs that fail after the first call are left out.
 
         Args:
-            command: The command to send.
-            moment_name: The name of the time in the command's answer, which further calls pass.
-            arguments: The command's arguments.
+            name: The name of the act.
+            count_name: The name of the number of jobs in the act's answer.
+            moment_name: The name of the time there, which further calls pass.
+            arguments: The act's arguments.
         """
-        [count_name] = (
-            name for key, _ in command.response if (name := key.decode()) != moment_name
-        )
         total = 0
         while True:
-            answer = await self.ask(command, **arguments)
+            answer = await self.act(name, **arguments)
             total += answer[count_name]
             if not answer[count_name]:
                 return total, datetime.fromisoformat(answer[moment_name])
             arguments[moment_name] = answer[moment_name]
 
-    async def each(
-        self, command: type[Any], ids: Iterable[int], **arguments: Any
-    ) -> dict[str, list[int]]:
-        """Send a command for all the jobs, some at a time, and merge the answers."""
-        sums: dict[str, list[int]] = {name.decode(): [] for name, _ in command.response}
+    async def each(self, name: str, ids: Iterable[int], **arguments: Any) -> dict[str, list[int]]:
+        """Carry out an act on all the jobs, some at a time, and merge the answers."""
+        sums: dict[str, list[int]] = {value.name: [] for value in ACTS[name].gives}
         job_ids = whole_numbers("ids", ids)
         for start in range(0, len(job_ids), MOST_NUMBERS):
             part = join_numbers(job_ids[start : start + MOST_NUMBERS])
-            for name, text in (await self.ask(command, ids=part, **arguments)).items():
-                sums[name] += numbers(text)
+            for result, text in (await self.act(name, ids=part, **arguments)).items():
+                sums[result] += numbers(text)
         return sums
 
 
@@ -397,11 +400,11 @@ class Admin:
 
     async def pause(self, key: str, kind: str = "queue") -> bool:
         """Pause a queue, a group or a tenant; return whether it was not paused before."""
-        return await self._link.changed(wire.Pause, kind=kind, key=key)
+        return await self._link.changed("pause", kind=kind, key=key)
 
     async def resume(self, key: str, kind: str = "queue") -> bool:
         """Resume a queue, a group or a tenant; return whether it was paused before."""
-        return await self._link.changed(wire.Resume, kind=kind, key=key)
+        return await self._link.changed("resume", kind=kind, key=key)
 
     async def set_limit(
         self, key: str, kind: str = "queue", *, cleared: Iterable[str] = (), **limits: float | None
@@ -421,14 +424,19 @@ class Admin:
         cleared_names = ",".join(texts("cleared", cleared)) or None
         arguments = given(kind=kind, key=key, cleared=cleared_names, **limits)
         control: dict[str, Any] | None = read_document(
-            (await self._link.ask(wire.SetLimit, **arguments))["control"]
+            (await self._link.act("set_limit", **arguments))["control"]
         )
         return control
 
+    async def act_on_jobs(
+        self, act: str, ids: Iterable[int], **arguments: Any
+    ) -> dict[str, list[int]]:
+        """Carry out an act on jobs; return their numbers by what came of it."""
+        return await self._link.each(act, ids, **arguments)
+
     async def cancel(self, ids: Iterable[int]) -> Cancelled:
         """Cancel jobs."""
-        answer = await self._link.each(wire.CancelJobs, ids)
-        return Cancelled(answer["cancelled"], answer["requested"], answer["refused"])
+        return Cancelled(**await self.act_on_jobs("cancel", ids))
 
     async def restart(self, ids: Iterable[int], *, is_counted: bool = False) -> Restarted:
         """End the runs of assigned jobs, such as hung ones, and run the jobs again.
@@ -437,17 +445,16 @@ class Admin:
             ids: The numbers of the jobs.
             is_counted: Whether the ended runs spend an attempt.
         """
-        answer = await self._link.each(wire.RestartJobs, ids, is_counted=is_counted)
-        return Restarted(answer["restarted"], answer["requested"], answer["refused"])
+        return Restarted(**await self.act_on_jobs("restart", ids, is_counted=is_counted))
 
     async def retry(self, ids: Iterable[int]) -> tuple[list[int], list[int]]:
         """Retry failed and cancelled jobs; return the numbers of retried and of refused ones."""
-        answer = await self._link.each(wire.RetryJobs, ids)
+        answer = await self.act_on_jobs("retry", ids)
         return answer["retried"], answer["refused"]
 
     async def retry_from(self, job_id: int, step: str) -> int:
         """Retry a job from one of its steps on; return how many steps are done again."""
-        answer = await self._link.ask(wire.RetryFrom, job_id=job_id, step=step)
+        answer = await self._link.act("retry_from", job_id=job_id, step=step)
         return int(answer["forgotten"])
 
     async def signal(
@@ -456,20 +463,20 @@ class Admin:
         """Send a signal to a job; return whether it is new. See `Transaction.signal`."""
         text = None if value is None else signal_text(name, value)
         arguments = given(job_id=job_id, name=name, value=text, key=key)
-        return bool((await self._link.ask(wire.SendSignal, **arguments))["is_new"])
+        return bool((await self._link.act("send_signal", **arguments))["is_new"])
 
     async def set_priority(self, ids: Iterable[int], priority: int) -> tuple[list[int], list[int]]:
         """Change jobs' priority; return the numbers of changed and of refused jobs."""
-        answer = await self._link.each(wire.SetPriority, ids, priority=priority)
+        answer = await self.act_on_jobs("set_priority", ids, priority=priority)
         return answer["changed"], answer["refused"]
 
     async def drain(self, name: str) -> bool:
         """Make a node accept no more jobs; return whether it was not draining before."""
-        return await self._link.changed(wire.DrainNode, name=name)
+        return await self._link.changed("drain_node", name=name)
 
     async def undrain(self, name: str) -> bool:
         """Let a draining node accept jobs again; return whether it was draining before."""
-        return await self._link.changed(wire.UndrainNode, name=name)
+        return await self._link.changed("undrain_node", name=name)
 
     async def failures(self) -> list[dict[str, Any]]:
         """Return the kinds of failure of each work type, the first 1,000 by fingerprint.
@@ -483,14 +490,13 @@ class Admin:
 
     async def retry_failures(self, fingerprint: str) -> int:
         """Retry all jobs of one kind of failure; return how many."""
-        command = wire.RetryFailures
-        return (await self._link.repeated(command, "before", fingerprint=fingerprint))[0]
+        of = {"fingerprint": fingerprint}
+        return (await self._link.repeated("retry_failures", "retried", "before", **of))[0]
 
     async def discard_failures(self, fingerprint: str) -> int:
         """Turn all failed jobs of one kind of failure into cancelled ones; return how many."""
-        return (await self._link.repeated(wire.DiscardFailures, "before", fingerprint=fingerprint))[
-            0
-        ]
+        of = {"fingerprint": fingerprint}
+        return (await self._link.repeated("discard_failures", "discarded", "before", **of))[0]
 
     async def postpone_failures(self, fingerprint: str, delay: float) -> tuple[int, datetime]:
         """Retry all jobs of one kind of failure after a delay in seconds.
@@ -499,28 +505,28 @@ class Admin:
             The number of jobs, and the time at which they are retried.
         """
         arguments: dict[str, Any] = {"fingerprint": fingerprint, "delay": delay}
-        return await self._link.repeated(wire.PostponeFailures, "until", **arguments)
+        return await self._link.repeated("postpone_failures", "postponed", "until", **arguments)
 
     async def edit_schedule(self, name: str, when: Schedule) -> bool:
         """Replace the times of a schedule; its work stays. Return whether anything changed."""
         terms = json.dumps(schedule_object(when))
-        return await self._link.changed(wire.EditSchedule, name=name, terms=terms)
+        return await self._link.changed("edit_schedule", name=name, terms=terms)
 
     async def pause_schedule(self, name: str) -> bool:
         """Pause a schedule until it is resumed; return whether it was not paused before."""
-        return await self._link.changed(wire.ActOnSchedule, name=name, act="pause")
+        return await self._link.changed("pause_schedule", name=name)
 
     async def resume_schedule(self, name: str) -> bool:
         """Resume a schedule from its next due time on; return whether it was paused before."""
-        return await self._link.changed(wire.ActOnSchedule, name=name, act="resume")
+        return await self._link.changed("resume_schedule", name=name)
 
     async def remove_schedule(self, name: str) -> None:
         """Remove a schedule; its jobs stay."""
-        await self._link.ask(wire.ActOnSchedule, name=name, act="remove")
+        await self._link.act("remove_schedule", name=name)
 
     async def run_schedule(self, name: str) -> int:
         """Enqueue a schedule's job now; return the job's number."""
-        return int((await self._link.ask(wire.ActOnSchedule, name=name, act="run"))["job_id"])
+        return int((await self._link.act("run_schedule", name=name))["job_id"])
 
     async def _ensure_queue(self, identity: str) -> None:
         """Check that the node serves a queue.

@@ -40,6 +40,7 @@ class Value:
         parameter: The parameter of the stored function that takes it, if it has another name.
         is_optional: Whether it may be left out.
         most: The largest whole number that the stored function takes.
+        said: What people are told of the jobs in it, with the arguments of the act in braces.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Value:
     parameter: str = ""
     is_optional: bool = False
     most: int = _INTEGER
+    said: str = ""
 
 
 @frozen
@@ -54,6 +56,7 @@ class Act:
     """An act: a stored function of the same name records it with its operator, ``who``.
 
     Attributes:
+        command: The name of the AMP command; empty if another one stands for it.
         takes: The arguments.
         gives: The answer: the columns of the function's row.
         states: The states of jobs that it changes where jobs are given by number, or all in one of
@@ -62,6 +65,7 @@ class Act:
             on all neither runs cancelled jobs again nor gives up failed ones unless that is asked.
     """
 
+    command: str
     takes: tuple[Value, ...]
     gives: tuple[Value, ...]
     states: tuple[str, ...] = ()
@@ -96,13 +100,25 @@ _FINGERPRINT = Value("fingerprint", ValueKind.TEXT, "its_fingerprint")
 _BEFORE = Value("before", ValueKind.MOMENT, is_optional=True)
 _UNTIL = Value("until", ValueKind.MOMENT, "moment", is_optional=True)
 _CHANGED = (Value("changed", ValueKind.FLAG),)
-_REFUSED = Value("refused", ValueKind.IDS)
+_REFUSED = Value("refused", ValueKind.IDS, said="left unchanged")
 _UNENDED = ("waiting", "ready", "assigned")
 
+
+def _ids(name: str, said: str) -> Value:
+    return Value(name, ValueKind.IDS, said=said)
+
+
+def _runs(name: str, said: str) -> Value:
+    return Value(name, ValueKind.RUNS, said=said)
+
+
 ACTS: Final[Mapping[str, Act]] = {
-    "pause": Act(_SUBJECT, _CHANGED),
-    "resume": Act(_SUBJECT, _CHANGED),
+    "pause": Act("Pause", _SUBJECT, _CHANGED),
+    "resume": Act("Resume", _SUBJECT, _CHANGED),
+    # Limits that are not given stay, those in `cleared` are lifted. The answer has the limits that
+    # now apply, null if there are none.
     "set_limit": Act(
+        "SetLimit",
         (
             *_SUBJECT,
             _limit("concurrency", ValueKind.WHOLE),
@@ -115,28 +131,44 @@ ACTS: Final[Mapping[str, Act]] = {
         ),
         (Value("control", ValueKind.JSON),),
     ),
+    # Unclaimed jobs end at once, others as soon as their node ends them; failed ones become
+    # cancelled.
     "cancel": Act(
+        "CancelJobs",
         (_IDS,),
-        (Value("cancelled", ValueKind.IDS), Value("requested", ValueKind.RUNS), _REFUSED),
+        (_ids("cancelled", "cancelled"), _runs("requested", "told to stop"), _REFUSED),
         states=(*_UNENDED, "failed"),
         of_all=_UNENDED,
     ),
+    # Ends the runs of assigned jobs. Those in `requested` are of groups, and follow when their node
+    # has ended their runs. With `is_counted` the runs spend an attempt.
     "restart": Act(
+        "RestartJobs",
         (_IDS, Value("is_counted", ValueKind.FLAG, is_optional=True)),
-        (Value("restarted", ValueKind.RUNS), Value("requested", ValueKind.RUNS), _REFUSED),
+        (
+            _runs("restarted", "to run again"),
+            _runs("requested", "of a group, to run again once their node has ended their runs"),
+            _REFUSED,
+        ),
         states=("assigned",),
         of_all=("assigned",),
     ),
     "retry": Act(
+        "RetryJobs",
         (_IDS,),
-        (Value("retried", ValueKind.IDS), _REFUSED),
+        (_ids("retried", "to run again"), _REFUSED),
         states=("failed", "cancelled", "waiting"),
         of_all=("failed",),
     ),
+    # The answer has how many steps are done again.
     "retry_from": Act(
-        (_JOB, Value("step", ValueKind.TEXT, "its_step")), (Value("forgotten", ValueKind.WHOLE),)
+        "RetryFrom",
+        (_JOB, Value("step", ValueKind.TEXT, "its_step")),
+        (Value("forgotten", ValueKind.WHOLE),),
     ),
+    # Of the same name and key only the first is new.
     "send_signal": Act(
+        "SendSignal",
         (
             _JOB,
             _NAME,
@@ -146,25 +178,32 @@ ACTS: Final[Mapping[str, Act]] = {
         (Value("is_new", ValueKind.FLAG),),
     ),
     "set_priority": Act(
+        "SetPriority",
         (_IDS, Value("priority", ValueKind.WHOLE, "its_priority")),
-        (Value("changed", ValueKind.IDS), _REFUSED),
+        (_ids("changed", "of priority {priority} now"), _REFUSED),
         states=("waiting", "ready"),
         of_all=("waiting", "ready"),
     ),
-    "retry_failures": Act((_FINGERPRINT, _BEFORE), (Value("retried", ValueKind.WHOLE), _BEFORE)),
+    # These act on a limited number of jobs a call. The answer has how many, 0 after the last, and
+    # the `before` or `until` of the next call.
+    "retry_failures": Act(
+        "RetryFailures", (_FINGERPRINT, _BEFORE), (Value("retried", ValueKind.WHOLE), _BEFORE)
+    ),
     "discard_failures": Act(
-        (_FINGERPRINT, _BEFORE), (Value("discarded", ValueKind.WHOLE), _BEFORE)
+        "DiscardFailures", (_FINGERPRINT, _BEFORE), (Value("discarded", ValueKind.WHOLE), _BEFORE)
     ),
     "postpone_failures": Act(
+        "PostponeFailures",
         (_FINGERPRINT, Value("delay", ValueKind.NUMBER), _UNTIL),
         (Value("postponed", ValueKind.WHOLE), _UNTIL),
     ),
-    "edit_schedule": Act((_NAME, Value("terms", ValueKind.JSON)), _CHANGED),
-    "pause_schedule": Act((_NAME,), _CHANGED),
-    "resume_schedule": Act((_NAME,), _CHANGED),
-    "remove_schedule": Act((_NAME,), ()),
-    "run_schedule": Act((_NAME,), (Value("job_id", ValueKind.WHOLE),)),
-    "drain_node": Act((_NAME,), _CHANGED),
-    "undrain_node": Act((_NAME,), _CHANGED),
+    # Replaces the times of a schedule by those of an object, as `put_schedule()` takes it.
+    "edit_schedule": Act("EditSchedule", (_NAME, Value("terms", ValueKind.JSON)), _CHANGED),
+    "pause_schedule": Act("", (_NAME,), _CHANGED),
+    "resume_schedule": Act("", (_NAME,), _CHANGED),
+    "remove_schedule": Act("", (_NAME,), ()),
+    "run_schedule": Act("", (_NAME,), (Value("job_id", ValueKind.WHOLE),)),
+    "drain_node": Act("DrainNode", (_NAME,), _CHANGED),
+    "undrain_node": Act("UndrainNode", (_NAME,), _CHANGED),
 }
 """The acts by the names of their stored functions."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 from attrs import define, evolve, field
 
 from txqueue.errors import ConfigurationError, InvalidWork, Refused, TxqueueError
 from txqueue.model.humanize import amount, counted, plain
+from txqueue.model.operator_acts import ACTS
 from txqueue.model.results import check_name
 from txqueue.policy.findings.explanation import Explanation, explain_refusal, refusal_text
 from txqueue.store.operator_signals import signal_to_send
@@ -28,12 +29,7 @@ COUNTED = 10_000
 """The most jobs that one act on all that match changes."""
 # The most jobs of one call, which holds their locks, and of how many it is said why they stay.
 _AT_ONCE, _EXPLAINED = 1000, 3
-_RESULTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "cancel": ("cancelled", "told to stop", "refused"),
-    "restart": ("restarted", "to restart once their node has ended their runs", "refused"),
-    "retry": ("retried", "refused"),
-    "set_priority": ("changed", "refused"),
-}
+_OF_JOBS = tuple(name for name, act in ACTS.items() if act.states)
 _SUBJECT = ("kind", "key")
 _LIMITS = ("concurrency", "rate", "reserve", "backlog", "share")
 
@@ -117,7 +113,7 @@ class _Effect:
 
     Attributes:
         act: The name of the act.
-        jobs: How many jobs were changed in which way.
+        jobs: How many jobs came to what, in words.
         refused: The numbers of the first jobs that were left unchanged.
     """
 
@@ -125,16 +121,18 @@ class _Effect:
     jobs: dict[str, int] = field(factory=dict)
     refused: list[int] = field(factory=list)
 
-    def add(self, ids_by_name: Mapping[str, Sequence[Any]]) -> None:
+    def add(self, row: Sequence[Sequence[Any]], arguments: Mapping[str, object]) -> None:
         """Add what one call of the act returned."""
-        for name, job_ids in ids_by_name.items():
-            self.jobs[name] = self.jobs.get(name, 0) + len(job_ids)
-        self.refused = [*self.refused, *ids_by_name["refused"]][:_EXPLAINED]
+        for value, job_ids in zip(ACTS[self.act].gives, row, strict=True):
+            said = value.said.format(**arguments)
+            self.jobs[said] = self.jobs.get(said, 0) + len(job_ids)
+            if value.name == "refused":
+                self.refused = [*self.refused, *job_ids][:_EXPLAINED]
 
 
 async def _act_on_jobs(services: PageServices, request: PageRequest) -> str:
     """Act on the chosen jobs, or on all that match filters."""
-    effect = _Effect(_one_of(request, "act", tuple(_RESULTS)))
+    effect = _Effect(_one_of(request, "act", _OF_JOBS))
     if request.sent("all") is not None:
         return await _act_on_all(services, request, effect)
     job_ids = _numbers(request.form.get("id", ()))
@@ -178,7 +176,7 @@ async def _on_jobs(
     if effect.act == "set_priority":
         arguments["priority"] = _whole(request, "priority", 0, 9)
     row = await services.act(request, effect.act, arguments)
-    effect.add(dict(zip(_RESULTS[effect.act], row, strict=True)))
+    effect.add(row, arguments)
 
 
 async def _reasons(services: PageServices, act: str, refused: Sequence[int]) -> str:

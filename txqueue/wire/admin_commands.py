@@ -12,12 +12,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
+from types import new_class
 from typing import Any, ClassVar, Final, cast
 
 from twisted.protocols import amp
 
 from txqueue.errors import AdminRefused
-from txqueue.model.operator_acts import ACTS, ValueKind
+from txqueue.model.operator_acts import ACTS, Act, ValueKind
 from txqueue.wire.commands import LongText
 
 
@@ -33,20 +34,6 @@ _KINDS: Final[Mapping[ValueKind, type[amp.Argument]]] = {
     ValueKind.NUMBER: amp.Float,
     ValueKind.FLAG: amp.Boolean,
 }
-_Arguments = list[tuple[bytes, amp.Argument]]
-
-
-def _declared(name: str) -> tuple[str, _Arguments, _Arguments]:
-    """Return the name of an act, the arguments of its command, and those of the answer."""
-    act = ACTS[name]
-    arguments = [
-        (value.name.encode(), _KINDS[value.kind](optional=value.is_optional)) for value in act.takes
-    ]
-    response = [
-        (value.name.encode(), LongText() if value.kind is ValueKind.JSON else _KINDS[value.kind]())
-        for value in act.gives
-    ]
-    return name, arguments, response
 
 
 class _Command(amp.Command):
@@ -183,99 +170,11 @@ class ListActions(_Command):
     response = [(b"actions", LongText()), _NEXT]
 
 
-class Pause(_Act):
-    """Pause a ``queue``, a ``group`` or a ``tenant`` until it is resumed."""
-
-    act, arguments, response = _declared("pause")
-
-
-class Resume(_Act):
-    """Resume a paused ``queue``, ``group`` or ``tenant``."""
-
-    act, arguments, response = _declared("resume")
-
-
-class SetLimit(_Act):
-    """Limit a queue, a group or a tenant; limits not given stay, those in ``cleared`` are lifted.
-
-    The answer has the limits that now apply, ``null`` if there are none.
-    """
-
-    act, arguments, response = _declared("set_limit")
-
-
-class CancelJobs(_Act):
-    """Cancel jobs: unclaimed ones end at once, others as soon as their node ends them.
-
-    Jobs in ``refused`` had already ended; failed jobs become cancelled.
-    """
-
-    act, arguments, response = _declared("cancel")
-
-
-class RestartJobs(_Act):
-    """End the runs of assigned jobs, such as hung ones, and run the jobs again.
-
-    Those in ``restarted`` are in the queue again; those in ``requested`` are of groups, and follow
-    when their node has ended their runs. With ``is_counted`` the runs spend an attempt.
-    """
-
-    act, arguments, response = _declared("restart")
-
-
-class RetryJobs(_Act):
-    """Retry failed and cancelled jobs, and run at once the jobs that wait for a retry."""
-
-    act, arguments, response = _declared("retry")
-
-
-class RetryFrom(_Act):
-    """Retry a job from one of its steps on; the answer has how many steps are done again."""
-
-    act, arguments, response = _declared("retry_from")
-
-
-class SendSignal(_Act):
-    """Send a signal with a JSON value to a job; of the same name and key only the first is new."""
-
-    act, arguments, response = _declared("send_signal")
-
-
 class ListFailures(_Command):
     """List the kinds of failure by work type, with the number of jobs, dates and an example."""
 
     arguments = [_AFTER]
     response = [(b"failures", LongText()), _NEXT]
-
-
-class RetryFailures(_Act):
-    """Retry jobs of one kind of failure that failed before a given time, a limited number a call.
-
-    The answer has how many jobs were retried, 0 after the last, and the ``before`` of the next
-    call.
-    """
-
-    act, arguments, response = _declared("retry_failures")
-
-
-class DiscardFailures(_Act):
-    """Turn failed jobs of one kind of failure into cancelled ones, a limited number a call.
-
-    The answer has how many jobs were discarded, 0 after the last, and the ``before`` of the next
-    call.
-    """
-
-    act, arguments, response = _declared("discard_failures")
-
-
-class PostponeFailures(_Act):
-    """Retry jobs of one kind of failure after a delay in seconds, a limited number a call.
-
-    The answer has how many jobs were postponed, 0 after the last, and the ``until`` of the next
-    call.
-    """
-
-    act, arguments, response = _declared("postpone_failures")
 
 
 class ActOnSchedule(_Command):
@@ -285,32 +184,23 @@ class ActOnSchedule(_Command):
     response = [(b"changed", amp.Boolean()), (b"job_id", amp.Integer())]
 
 
-class EditSchedule(_Act):
-    """Replace the times of a schedule by those of a JSON object, as ``put_schedule()`` takes it."""
-
-    act, arguments, response = _declared("edit_schedule")
-
-
-class SetPriority(_Act):
-    """Change the priority of unclaimed jobs."""
-
-    act, arguments, response = _declared("set_priority")
-
-
-class DrainNode(_Act):
-    """Drain a node: it accepts no more jobs and passes on unstarted ones."""
-
-    act, arguments, response = _declared("drain_node")
-
-
-class UndrainNode(_Act):
-    """Let a draining node accept jobs again."""
-
-    act, arguments, response = _declared("undrain_node")
+def _command(name: str, act: Act) -> type[_Act]:
+    """Return the command of an act, as its declaration says."""
+    arguments = [
+        (value.name.encode(), _KINDS[value.kind](optional=value.is_optional)) for value in act.takes
+    ]
+    response = [
+        (value.name.encode(), LongText() if value.kind is ValueKind.JSON else _KINDS[value.kind]())
+        for value in act.gives
+    ]
+    members = {"act": name, "arguments": arguments, "response": response, "__module__": __name__}
+    return cast(
+        "type[_Act]", new_class(act.command, (_Act,), {}, lambda made: made.update(members))
+    )
 
 
 ACT_COMMANDS: Final[Mapping[str, type[_Act]]] = {
-    command.act: command for command in _Act.__subclasses__()
+    name: _command(name, act) for name, act in ACTS.items() if act.command
 }
 """The commands of `ACTS`, but for those that `ActOnSchedule` stands for."""
 

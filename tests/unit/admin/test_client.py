@@ -88,7 +88,7 @@ def test_many_jobs_are_acted_on_some_at_a_time() -> None:
         calls.append(len(numbers))
         return {"cancelled": ids, "requested": "", "refused": numbers[0]}
 
-    admin, pump = speaking_with({wire.CancelJobs: cancel})
+    admin, pump = speaking_with({wire.ACT_COMMANDS["cancel"]: cancel})
     done = result_of(pump, admin.cancel(range(1, 2502)))
     assert calls == [1000, 1000, 501]
     assert (done.cancelled, done.requested) == (list(range(1, 2502)), [])
@@ -113,7 +113,7 @@ def test_a_refusal_is_raised() -> None:
     def pause(kind: str, key: str) -> dict[str, bool]:
         raise AdminRefused(f"not {kind} {key}", "do this")
 
-    admin, pump = speaking_with({wire.Pause: pause})
+    admin, pump = speaking_with({wire.ACT_COMMANDS["pause"]: pause})
     with pytest.raises(AdminRefused, match="not queue mail; do this"):
         result_of(pump, admin.pause("mail"))
 
@@ -174,12 +174,9 @@ def test_an_argument_of_another_type_is_refused_before_it_is_sent(
     call: Callable[[Admin], Any], argument: str
 ) -> None:
     """The error names it, not the node, which would end the connection or act on other jobs."""
-    commands = [wire.SetLimit, wire.GetJob, wire.Explain, wire.CancelJobs, wire.RetryJobs]
     asked: list[Any] = []
-    responders: Responders = {
-        each: lambda **given: asked.append(given)
-        for each in [*commands, wire.SetPriority, wire.ListJobs, wire.Pause, wire.PostponeFailures]
-    }
+    commands: tuple[Any, ...] = (*wire.ACT_COMMANDS.values(), wire.GetJob, wire.ListJobs)
+    responders: Responders = {each: lambda **given: asked.append(given) for each in commands}
     admin, pump = speaking_with(responders)
     with pytest.raises(AdminRefused, match=argument):
         result_of(pump, call(admin))
@@ -201,9 +198,9 @@ def test_a_whole_number_is_sent_where_a_number_with_a_fraction_may_be() -> None:
     page = {"jobs": "[]", "next": "", "at": NOW}
     admin, pump = speaking_with(
         {
-            wire.SetLimit: answer({"control": "null"}),
+            wire.ACT_COMMANDS["set_limit"]: answer({"control": "null"}),
             wire.ListJobs: answer(page),
-            wire.PostponeFailures: answer(postponed),
+            wire.ACT_COMMANDS["postpone_failures"]: answer(postponed),
         }
     )
     result_of(pump, admin.set_limit("mail", rate=5))

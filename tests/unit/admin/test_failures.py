@@ -16,7 +16,7 @@ def test_all_of_a_kind_are_run_again_some_at_a_time() -> None:
         calls.append(before)
         return {"retried": 1000 if len(calls) < 3 else 0, "before": LATER}
 
-    admin, pump = speaking_with({wire.RetryFailures: retry})
+    admin, pump = speaking_with({wire.ACT_COMMANDS["retry_failures"]: retry})
     assert result_of(pump, admin.retry_failures("abc")) == 2000
     assert calls == [None, LATER, LATER]
 
@@ -29,6 +29,6 @@ def test_all_of_a_kind_are_postponed_to_one_moment() -> None:
         calls.append(until)
         return {"postponed": 2 - len(calls), "until": LATER}
 
-    admin, pump = speaking_with({wire.PostponeFailures: postpone})
+    admin, pump = speaking_with({wire.ACT_COMMANDS["postpone_failures"]: postpone})
     total, until = result_of(pump, admin.postpone_failures("abc", 60.0))
     assert (total, until.isoformat(), calls) == (1, LATER, [None, LATER])

@@ -102,7 +102,7 @@ class AdminHandlers:
             **{command: partial(self._list, *how) for command, how in _LISTS.items()},
             wire.ActOnSchedule: self._act_on_schedule,
             **{command: partial(self._act, name) for name, command in wire.ACT_COMMANDS.items()},
-            wire.SendSignal: self._send_signal,
+            wire.ACT_COMMANDS["send_signal"]: self._send_signal,
         }
         return {
             command: partial(self._answer, pipe, function)

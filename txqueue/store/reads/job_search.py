@@ -45,7 +45,7 @@ _COLUMNS = {
         "job.state = 'assigned' and job.started_at <= clock_timestamp() - make_interval(secs => %s)"
     ),
 }
-_NO_ACT = Act((), ())
+_NO_ACT = Act("", (), ())
 # Of those that wait, a retry of all that match starts none before its time but for a retry.
 _IS_RETRIED = "(job.state <> 'waiting' or job.waiting_for = 'time' and job.attempt > 0)"
 # Types and jobs whose payload no operator may see, or learn of by a filter.

@@ -122,15 +122,15 @@ ME = pwd.getpwuid(os.getuid()).pw_name
 
 
 ACTS: list[tuple[type[amp.Command], dict[str, Any]]] = [
-    (wire.Pause, {"kind": "queue", "key": "mail"}),
-    (wire.Resume, {"kind": "queue", "key": "mail"}),
-    (wire.SetLimit, {"kind": "queue", "key": "mail", "rate": 2.5}),
-    (wire.CancelJobs, {"ids": "1,2"}),
-    (wire.RetryJobs, {"ids": "1"}),
-    (wire.SetPriority, {"ids": "1", "priority": 9}),
+    (wire.ACT_COMMANDS["pause"], {"kind": "queue", "key": "mail"}),
+    (wire.ACT_COMMANDS["resume"], {"kind": "queue", "key": "mail"}),
+    (wire.ACT_COMMANDS["set_limit"], {"kind": "queue", "key": "mail", "rate": 2.5}),
+    (wire.ACT_COMMANDS["cancel"], {"ids": "1,2"}),
+    (wire.ACT_COMMANDS["retry"], {"ids": "1"}),
+    (wire.ACT_COMMANDS["set_priority"], {"ids": "1", "priority": 9}),
     (wire.ActOnSchedule, {"name": "nightly", "act": "run"}),
-    (wire.DrainNode, {"name": "venus"}),
-    (wire.UndrainNode, {"name": "venus"}),
+    (wire.ACT_COMMANDS["drain_node"], {"name": "venus"}),
+    (wire.ACT_COMMANDS["undrain_node"], {"name": "venus"}),
 ]
 LOOKS: list[tuple[type[amp.Command], dict[str, Any]]] = [
     (wire.ListQueues, {}),
@@ -191,14 +191,14 @@ def test_what_is_no_number_is_refused() -> None:
     line = Line(AssertionError())
     for ids in ("x", "1,,y"):
         with pytest.raises(AdminRefused, match="are not numbers of jobs"):
-            line.ask(wire.CancelJobs, ids=ids)
+            line.ask(wire.ACT_COMMANDS["cancel"], ids=ids)
     assert line.pool.statements == []
 
 
 def test_the_operator_is_never_named_by_the_client() -> None:
     """The connection tells."""
     line = Line([(True,)])
-    line.ask(wire.Pause, kind="queue", key="mail")
+    line.ask(wire.ACT_COMMANDS["pause"], kind="queue", key="mail")
     (statement,) = line.pool.statements
     assert f"pause(its_kind => 'queue', its_key => 'mail', who => {ME!r})" in statement
 
@@ -206,7 +206,7 @@ def test_the_operator_is_never_named_by_the_client() -> None:
 def test_the_holder_of_a_cancelled_job_is_notified() -> None:
     """If it is this node; another node reads it at its next heartbeat. The operator gets all."""
     line = Line([([1], [[5, 9, 2], [6, 9, 4]], [3])])
-    answer = line.ask(wire.CancelJobs, ids="1,2,3,4")
+    answer = line.ask(wire.ACT_COMMANDS["cancel"], ids="1,2,3,4")
     assert answer == {"cancelled": "1", "requested": "2,4", "refused": "3"}
     assert line.workers.cancelled == [CancelledJob(9, 2, ME)]
 
@@ -214,7 +214,7 @@ def test_the_holder_of_a_cancelled_job_is_notified() -> None:
 def test_the_holder_of_a_restarted_job_is_notified() -> None:
     """Likewise, whether the job is in the queue again or follows when its run has ended."""
     line = Line([([[5, 9, 1]], [[6, 9, 4], [5, 9, 2]], [3])])
-    answer = line.ask(wire.RestartJobs, ids="1,2,3,4", is_counted=True)
+    answer = line.ask(wire.ACT_COMMANDS["restart"], ids="1,2,3,4", is_counted=True)
     assert answer == {"restarted": "1", "requested": "4,2", "refused": "3"}
     assert line.workers.cancelled == [CancelledJob(9, 1, ME, True), CancelledJob(9, 2, ME, True)]
     assert "is_counted => True" in line.pool.statements[0]
