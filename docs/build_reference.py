@@ -234,8 +234,16 @@ def _chapters() -> Iterator[str]:
         yield f"## {title}\n"
         if module != "txqueue":
             yield _code(_call(f"from {module} import ", names, ""))
+        told: dict[str | None, str] = {}
         for name in names:
-            yield from _entry(name, _definition(module, name))
+            node = _definition(module, name)
+            # The function that blocks has the text of the coroutine that it is made of.
+            if isinstance(node, ast.AsyncFunctionDef) and ast.get_docstring(node) in told:
+                text = f"See `{told[ast.get_docstring(node)]}`; over any connection."
+                node.body = [ast.Expr(ast.Constant(text))]
+            elif isinstance(node, Function):
+                told[ast.get_docstring(node)] = name
+            yield from _entry(name, node)
 
 
 def _methods(node: ast.ClassDef) -> Iterator[Function]:
@@ -439,9 +447,27 @@ def _definition(module: str, name: str) -> ast.AST:
         is_it = isinstance(node, ast.ClassDef | Function) and node.name == name
         if is_it and not _is_overload(node):
             return node
+        if (made_of := _coroutine_of(node, name)) is not None:
+            return _blocking(_definition(module, made_of), name)
         if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
             return _definition(node.module or "", name)
     raise LookupError(f"{module} has no {name}")
+
+
+def _coroutine_of(node: ast.AST, name: str) -> str | None:
+    """Return of which coroutine a statement makes a function that blocks, of this name."""
+    match node:
+        case ast.AnnAssign(
+            target=ast.Name(id=made),
+            value=ast.Call(func=ast.Name(id="blocking"), args=[ast.Name(id=coroutine)]),
+        ) if made == name:
+            return coroutine
+    return None
+
+
+def _blocking(node: ast.AST, name: str) -> ast.FunctionDef:
+    assert isinstance(node, ast.AsyncFunctionDef)
+    return ast.FunctionDef(name, node.args, node.body, node.decorator_list, node.returns)
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:

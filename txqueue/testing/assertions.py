@@ -19,7 +19,7 @@ from txqueue.model.job import COLUMNS, JSON_COLUMNS, Job, State
 from txqueue.model.payload import encode_fields
 from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.store.given_jobs import LIVE, TIMES, JobSearch, find_jobs, found_jobs, last_number
-from txqueue.testing.connections import Bound, bound, finished, pause
+from txqueue.testing.connections import Bound, blocking, bound, finished, pause
 from txqueue.worker.handlers.task import Task
 
 
@@ -244,7 +244,7 @@ _PAUSE: Final = 0.02
 _CAPTURE: Final = "what async with capture_enqueued() enters"
 
 
-def assert_enqueued(
+async def aassert_enqueued(
     cls: Kind | None = None,
     *,
     count: int | None = None,
@@ -273,49 +273,6 @@ def assert_enqueued(
             they differ.
         TypeError: When neither the class nor jobs have an attribute of a name.
     """
-    asserting = aassert_enqueued(
-        cls, count=count, within=within, connection=connection, schema=schema, **match
-    )
-    return finished(asserting, connection, "aassert_enqueued()")
-
-
-def refute_enqueued(
-    cls: Kind | None = None,
-    *,
-    within: float = 0.0,
-    connection: Any = None,
-    schema: str | None = None,
-    **match: Any,
-) -> None:
-    """Assert that no such job is enqueued, and with ``within``, that none is for so many seconds.
-
-    The arguments are those of `assert_enqueued`.
-
-    Raises:
-        AssertionError: When there is one; says which.
-    """
-    refuting = arefute_enqueued(cls, within=within, connection=connection, schema=schema, **match)
-    finished(refuting, connection, "arefute_enqueued()")
-
-
-def all_enqueued(
-    cls: Kind | None = None, *, connection: Any = None, schema: str | None = None, **match: Any
-) -> list[Job]:
-    """Return all such jobs, in the order in which they were enqueued; see `assert_enqueued`."""
-    finding = aall_enqueued(cls, connection=connection, schema=schema, **match)
-    return finished(finding, connection, "aall_enqueued()")
-
-
-async def aassert_enqueued(
-    cls: Kind | None = None,
-    *,
-    count: int | None = None,
-    within: float = 0.0,
-    connection: Any = None,
-    schema: str | None = None,
-    **match: Any,
-) -> Job:
-    """Assert that a job is enqueued, over any connection; see `assert_enqueued`."""
     if count is not None and count < 1:
         raise ValueError(f"count={count}: to assert that there is none, call refute_enqueued()")
     wanted, session = Wanted.of(cls, match), await bound(connection, schema)
@@ -335,7 +292,13 @@ async def arefute_enqueued(
     schema: str | None = None,
     **match: Any,
 ) -> None:
-    """Assert that no such job is enqueued, over any connection; see `refute_enqueued`."""
+    """Assert that no such job is enqueued, and with ``within``, that none is for so many seconds.
+
+    The arguments are those of `assert_enqueued`.
+
+    Raises:
+        AssertionError: When there is one; says which.
+    """
     wanted, session = Wanted.of(cls, match), await bound(connection, schema)
     until = time.monotonic() + within
     while not (found := await _find(session, wanted.search)) and time.monotonic() < until:
@@ -347,9 +310,14 @@ async def arefute_enqueued(
 async def aall_enqueued(
     cls: Kind | None = None, *, connection: Any = None, schema: str | None = None, **match: Any
 ) -> list[Job]:
-    """Return all such jobs, over any connection; see `all_enqueued`."""
+    """Return all such jobs, in the order in which they were enqueued; see `assert_enqueued`."""
     wanted, session = Wanted.of(cls, match), await bound(connection, schema)
     return [job for job, _ in await _find(session, wanted.search)]
+
+
+assert_enqueued: Final = blocking(aassert_enqueued)
+refute_enqueued: Final = blocking(arefute_enqueued)
+all_enqueued: Final = blocking(aall_enqueued)
 
 
 class Capture(list[Job]):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
 from txqueue.store.driver.hosts import dsn_of_parameters
 from txqueue.store.temporary_databases import delete_all, emptier
-from txqueue.testing.connections import alias_of, bound, finished
+from txqueue.testing.connections import alias_of, blocking, bound
 
 __all__ = ["aclear", "clear", "clear_django"]
 
 
-def clear(*, connection: Any = None, schema: str | None = None) -> None:
+async def aclear(*, connection: Any = None, schema: str | None = None) -> None:
     """Delete all jobs, with their history, schedules, limits and worksets, in the transaction.
 
     For tests that commit. The settings of the installation stay, and so do nodes that run. Over
@@ -27,15 +27,13 @@ def clear(*, connection: Any = None, schema: str | None = None) -> None:
     Raises:
         ConfigurationError: When the database is the project's own, in place of Django's for tests.
     """
-    finished(aclear(connection=connection, schema=schema), connection, "aclear()")
-
-
-async def aclear(*, connection: Any = None, schema: str | None = None) -> None:
-    """Delete all jobs, over any connection; see `clear`."""
     if (using := alias_of(connection)) is not None:
         _refuse_own_database(using)
     session = await bound(connection, schema)
     await session.value(delete_all(session.schema))
+
+
+clear: Final = blocking(aclear)
 
 
 def _refuse_own_database(using: str) -> None:

@@ -8,9 +8,9 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from inspect import iscoroutinefunction, unwrap
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from attrs import frozen
 
@@ -30,6 +30,7 @@ __all__ = [
     "Bound",
     "alias_of",
     "apart",
+    "blocking",
     "bound",
     "connected",
     "finished",
@@ -43,6 +44,7 @@ __all__ = [
 # pytest and unittest leave this module out of tracebacks.
 __tracebackhide__ = __unittest = True
 
+P = ParamSpec("P")
 T = TypeVar("T")
 # No context variable: fixtures, with pytest-twisted or pytest-asyncio, run in another context than
 # the tests that they serve.
@@ -282,6 +284,17 @@ def finished(coroutine: Coroutine[Any, Any, T], connection: Any, asynchronous: s
     finally:
         coroutine.close()
     raise TypeError(_remedy(used, asynchronous))
+
+
+def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Return a function for connections that block from the one for any connection."""
+
+    @wraps(function)
+    def call(*arguments: P.args, **options: P.kwargs) -> T:
+        connection = options.get("connection")
+        return finished(function(*arguments, **options), connection, f"{function.__name__}()")
+
+    return call
 
 
 def _remedy(connection: Any, asynchronous: str) -> str:
