@@ -141,7 +141,6 @@ MADE_BY_OTHERS: Final = frozenset(
 )
 HIDDEN: Final = frozenset(
     {
-        "Admin.act_on_jobs",
         "AsyncTransaction.check",
         "AsyncTransaction.end",
         "BlockingBatch.end",

@@ -129,7 +129,7 @@ ACTS: list[tuple[str, dict[str, object], str, str]] = [
         "priority 9 now",
     ),
     ("/act/jobs", {"act": "cancel", "all": "1", "tenant": "acme"}, "cancel", "1 job cancelled"),
-    ("/act/node", {"act": "drain", "name": "node"}, "drain", "Node node drains"),
+    ("/act/node", {"act": "drain", "name": "node"}, "drain", "Node node is draining"),
 ]
 
 

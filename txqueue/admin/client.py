@@ -428,15 +428,31 @@ class Admin:
         )
         return control
 
-    async def act_on_jobs(
-        self, act: str, ids: Iterable[int], **arguments: Any
-    ) -> dict[str, list[int]]:
-        """Carry out an act on jobs; return their numbers by what came of it."""
-        return await self._link.each(act, ids, **arguments)
+    async def act(
+        self, name: str, /, *, ids: Iterable[int] | None = None, **arguments: Any
+    ) -> dict[str, Any]:
+        """Carry out an act by its name; the other methods do so for the acts of their names.
+
+        Args:
+            name: The name of the act's stored function, such as ``set_priority``.
+            ids: The numbers of the jobs, for an act on jobs.
+            arguments: The other arguments of its AMP command.
+
+        Returns:
+            The answer of the command, with lists for the numbers of jobs.
+
+        Raises:
+            AdminRefused: When there is no such act.
+        """
+        if name not in ACTS:
+            raise AdminRefused(f"there is no act {name!r}", f"choose one of {', '.join(ACTS)}")
+        if ids is None:
+            return await self._link.act(name, **arguments)
+        return await self._link.each(name, ids, **arguments)
 
     async def cancel(self, ids: Iterable[int]) -> Cancelled:
         """Cancel jobs."""
-        return Cancelled(**await self.act_on_jobs("cancel", ids))
+        return Cancelled(**await self.act("cancel", ids=ids))
 
     async def restart(self, ids: Iterable[int], *, is_counted: bool = False) -> Restarted:
         """End the runs of assigned jobs, such as hung ones, and run the jobs again.
@@ -445,11 +461,11 @@ class Admin:
             ids: The numbers of the jobs.
             is_counted: Whether the ended runs spend an attempt.
         """
-        return Restarted(**await self.act_on_jobs("restart", ids, is_counted=is_counted))
+        return Restarted(**await self.act("restart", ids=ids, is_counted=is_counted))
 
     async def retry(self, ids: Iterable[int]) -> tuple[list[int], list[int]]:
         """Retry failed and cancelled jobs; return the numbers of retried and of refused ones."""
-        answer = await self.act_on_jobs("retry", ids)
+        answer = await self.act("retry", ids=ids)
         return answer["retried"], answer["refused"]
 
     async def retry_from(self, job_id: int, step: str) -> int:
@@ -467,7 +483,7 @@ class Admin:
 
     async def set_priority(self, ids: Iterable[int], priority: int) -> tuple[list[int], list[int]]:
         """Change jobs' priority; return the numbers of changed and of refused jobs."""
-        answer = await self.act_on_jobs("set_priority", ids, priority=priority)
+        answer = await self.act("set_priority", ids=ids, priority=priority)
         return answer["changed"], answer["refused"]
 
     async def drain(self, name: str) -> bool:

@@ -188,7 +188,7 @@ def _carry_out(
     async def act_on(admin: Admin, batch: Sequence[int]) -> dict[str, list[int]]:
         if act is not None:
             return await act(admin, batch, errors)
-        return await admin.act_on_jobs(name, batch, **arguments)
+        return await admin.act(name, ids=batch, **arguments)
 
     async def run(admin: Admin) -> dict[str, list[Any]]:
         sums: dict[str, list[Any]] = {value.name: [] for value in ACTS[name].gives}

@@ -14,6 +14,7 @@ from txqueue.cli.output import Columns, listing, local_time, say, show, styled
 from txqueue.cli.source import act_by_node, read
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import plain
+from txqueue.model.operator_acts import ACTS
 from txqueue.policy.findings.status import LIMITS
 
 if TYPE_CHECKING:
@@ -105,20 +106,14 @@ _held = together(
 @_held
 def pause(options: GlobalOptions, /, **names: str | None) -> None:
     """Pause a QUEUE, a group or a tenant until it is resumed; running jobs continue."""
-    kind, key = _kind_and_key(names)
-    changed = _act(options, kind, key, lambda admin: admin.pause(key, kind))
-    text = "is paused" if changed else "was paused already"
-    _tell(options, {"kind": kind, "key": key, "is_paused": True, "changed": changed}, text)
+    _switch(options, names, "pause", is_paused=True)
 
 
 @command("Resume a paused queue.")
 @_held
 def resume(options: GlobalOptions, /, **names: str | None) -> None:
     """Resume a paused QUEUE, group or tenant."""
-    kind, key = _kind_and_key(names)
-    changed = _act(options, kind, key, lambda admin: admin.resume(key, kind))
-    text = "is resumed" if changed else "was not paused"
-    _tell(options, {"kind": kind, "key": key, "is_paused": False, "changed": changed}, text)
+    _switch(options, names, "resume", is_paused=False)
 
 
 @command("Limit a queue, a group or a tenant.")
@@ -168,31 +163,37 @@ def limit(
         lambda admin: admin.set_limit(key, kind, cleared=lifted, **limits),
     )
     document = control or {"kind": kind, "key": key, "is_paused": False}
-    _tell(options, document, f"has {_limits(control)}")
+    say(options, document, f"{kind.capitalize()} {key} has {_limits(control)}.")
 
 
 @command("Drain a node: it accepts no more jobs.")
 @click.argument("name", metavar="NODE")
 def drain(options: GlobalOptions, name: str) -> None:
     """Drain a NODE: it accepts no more jobs, passes on unstarted ones, finishes running ones."""
-    changed = act_by_node(options, lambda admin: admin.drain(name))
-    document = {"node": name, "state": "draining", "changed": changed}
-    text = (
-        "is draining; undrain or restart it to accept jobs again"
-        if changed
-        else "was draining already"
-    )
-    say(options, document, f"Node {name} {text}.")
+    _switch_node(options, name, "drain_node", "draining")
 
 
 @command("Let a draining node accept jobs again.")
 @click.argument("name", metavar="NODE")
 def undrain(options: GlobalOptions, name: str) -> None:
     """Let a draining NODE accept jobs again."""
-    changed = act_by_node(options, lambda admin: admin.undrain(name))
-    document = {"node": name, "state": "alive", "changed": changed}
-    text = "accepts jobs again" if changed else "was not draining"
-    say(options, document, f"Node {name} {text}.")
+    _switch_node(options, name, "undrain_node", "alive")
+
+
+def _switch_node(options: GlobalOptions, name: str, act: str, state: str) -> None:
+    changed = act_by_node(options, lambda admin: admin.act(act, name=name))["changed"]
+    document = {"node": name, "state": state, "changed": changed}
+    say(options, document, ACTS[act].told(f"Node {name}", is_changed=changed))
+
+
+def _switch(
+    options: GlobalOptions, names: Mapping[str, str | None], act: str, *, is_paused: bool
+) -> None:
+    [(kind, key)] = [(kind, key) for kind, key in names.items() if key is not None]
+    answer = _act(options, kind, key, lambda admin: admin.act(act, kind=kind, key=key))
+    document = {"kind": kind, "key": key, "is_paused": is_paused, **answer}
+    told = ACTS[act].told(f"{kind.capitalize()} {key}", is_changed=answer["changed"])
+    say(options, document, told)
 
 
 def _act(options: GlobalOptions, kind: str, key: str, act: Callable[[Admin], Awaitable[T]]) -> T:
@@ -221,15 +222,6 @@ async def _warning(admin: Admin, kind: str, key: str) -> str | None:
     except AdminRefused:
         return None
     return unfamiliar(kind, key, known)
-
-
-def _kind_and_key(names: Mapping[str, str | None]) -> tuple[str, str]:
-    ((kind, key),) = ((kind, key) for kind, key in names.items() if key is not None)
-    return kind, key
-
-
-def _tell(options: GlobalOptions, document: Mapping[str, Any], text: str) -> None:
-    say(options, document, f"{document['kind'].capitalize()} {document['key']} {text}.")
 
 
 def _limits(control: Mapping[str, Any] | None) -> str:

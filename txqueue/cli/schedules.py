@@ -39,6 +39,7 @@ from txqueue.cli.output import (
 from txqueue.cli.source import account, act_by_node, note_unknown_names, open_session, read_database
 from txqueue.errors import InvalidSchedule, NotPermitted
 from txqueue.model.humanize import age, amount, duration
+from txqueue.model.operator_acts import ACTS
 from txqueue.model.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
 
 if TYPE_CHECKING:
@@ -241,7 +242,8 @@ def add(
         call = put_call(session.schema, name, job, when=when, only_if=condition, who=account())
         changed = bool(session.value(*call))
         is_unknown = _is_unknown(session, work_type)
-    _tell(options, name, changed, "is there" if changed else "was there already")
+    text = "is there" if changed else "was there already"
+    say(options, {"name": name, "changed": changed}, f"Schedule {name} {text}.")
     if is_unknown:
         note(
             options, f"No node has published {work_type} yet: its jobs wait for a node that has it."
@@ -297,38 +299,36 @@ def edit(options: GlobalOptions, /, name: str, **choices: Any) -> None:
 
         with open_session(options) as session:
             changed = bool(session.value(*edit_call(session.schema, name, when, account())))
-    _tell(options, name, changed, "is changed" if changed else "had these times already")
+    _tell(options, name, "edit_schedule", changed)
 
 
 @command("Pause a schedule until it is resumed.", within=schedule)
 @click.argument("name")
 def pause(options: GlobalOptions, name: str) -> None:
     """Pause a schedule until it is resumed; a job that was already enqueued still runs."""
-    changed = bool(_act(options, "pause", name))
-    _tell(options, name, changed, "is paused" if changed else "was paused already")
+    _switch(options, "pause_schedule", name)
 
 
 @command(within=schedule)
 @click.argument("name")
 def resume(options: GlobalOptions, name: str) -> None:
     """Resume a schedule from its next moment on."""
-    changed = bool(_act(options, "resume", name))
-    _tell(options, name, changed, "is resumed" if changed else "was not paused")
+    _switch(options, "resume_schedule", name)
 
 
 @command(within=schedule)
 @click.argument("name")
 def remove(options: GlobalOptions, name: str) -> None:
     """Remove a schedule; its jobs stay."""
-    _act(options, "remove", name)
-    _tell(options, name, True, "is removed")
+    _act(options, "remove_schedule", name)
+    _tell(options, name, "remove_schedule", True)
 
 
 @command("Enqueue a schedule's job now.", name="run-now", within=schedule)
 @click.argument("name")
 def run_now(options: GlobalOptions, name: str) -> None:
     """Enqueue a schedule's job now, even if it is paused; its next moment does not change."""
-    ran = _act(options, "run", name)
+    ran = _act(options, "run_schedule", name)
     document = {"name": name, "job_id": ran}
     say(options, document, f"Job {ran} of schedule {name} is enqueued.")
 
@@ -362,16 +362,20 @@ def _why_none(options: GlobalOptions, name: str) -> str:
     return f"No run yet; the first is due: {_next(found[0], now)}."
 
 
+def _switch(options: GlobalOptions, act: str, name: str) -> None:
+    _tell(options, name, act, bool(_act(options, act, name)))
+
+
 def _act(options: GlobalOptions, act: str, name: str) -> Any:
     """Act through the node given by --node, or else in the database."""
     if options.settings.get("node"):
-        return act_by_node(options, lambda admin: getattr(admin, f"{act}_schedule")(name))
+        return act_by_node(options, lambda admin: getattr(admin, act)(name))
     from txqueue.store.schedules import act_call
 
     with open_session(options) as session:
         return session.value(*act_call(session.schema, act, name, account()))
 
 
-def _tell(options: GlobalOptions, name: str, changed: bool, text: str) -> None:
+def _tell(options: GlobalOptions, name: str, act: str, changed: bool) -> None:
     document = {"name": name, "changed": changed}
-    say(options, document, f"Schedule {name} {text}.")
+    say(options, document, ACTS[act].told(f"Schedule {name}", is_changed=changed))

@@ -59,6 +59,7 @@ class Act:
         command: The name of the AMP command; empty if another one stands for it.
         takes: The arguments.
         gives: The answer: the columns of the function's row.
+        said: What people are told of its subject, if the act has changed it and if not.
         states: The states of jobs that it changes where jobs are given by number, or all in one of
             these states are meant; none if it is not about any jobs.
         of_all: Those that it changes where all jobs that match are meant, in whatever state: an act
@@ -68,8 +69,13 @@ class Act:
     command: str
     takes: tuple[Value, ...]
     gives: tuple[Value, ...]
+    said: tuple[str, str] = ("", "")
     states: tuple[str, ...] = ()
     of_all: tuple[str, ...] = ()
+
+    def told(self, subject: str, *, is_changed: object) -> str:
+        """Return the sentence about the subject of the act."""
+        return f"{subject} {self.said[0 if is_changed else 1]}."
 
 
 @frozen
@@ -100,6 +106,8 @@ _FINGERPRINT = Value("fingerprint", ValueKind.TEXT, "its_fingerprint")
 _BEFORE = Value("before", ValueKind.MOMENT, is_optional=True)
 _UNTIL = Value("until", ValueKind.MOMENT, "moment", is_optional=True)
 _CHANGED = (Value("changed", ValueKind.FLAG),)
+_PAUSED = ("is paused", "was paused already")
+_RESUMED = ("is resumed", "was not paused")
 _REFUSED = Value("refused", ValueKind.IDS, said="left unchanged")
 _UNENDED = ("waiting", "ready", "assigned")
 
@@ -113,8 +121,8 @@ def _runs(name: str, said: str) -> Value:
 
 
 ACTS: Final[Mapping[str, Act]] = {
-    "pause": Act("Pause", _SUBJECT, _CHANGED),
-    "resume": Act("Resume", _SUBJECT, _CHANGED),
+    "pause": Act("Pause", _SUBJECT, _CHANGED, _PAUSED),
+    "resume": Act("Resume", _SUBJECT, _CHANGED, _RESUMED),
     # Limits that are not given stay, those in `cleared` are lifted. The answer has the limits that
     # now apply, null if there are none.
     "set_limit": Act(
@@ -198,12 +206,24 @@ ACTS: Final[Mapping[str, Act]] = {
         (Value("postponed", ValueKind.WHOLE), _UNTIL),
     ),
     # Replaces the times of a schedule by those of an object, as `put_schedule()` takes it.
-    "edit_schedule": Act("EditSchedule", (_NAME, Value("terms", ValueKind.JSON)), _CHANGED),
-    "pause_schedule": Act("", (_NAME,), _CHANGED),
-    "resume_schedule": Act("", (_NAME,), _CHANGED),
-    "remove_schedule": Act("", (_NAME,), ()),
+    "edit_schedule": Act(
+        "EditSchedule",
+        (_NAME, Value("terms", ValueKind.JSON)),
+        _CHANGED,
+        ("has new times", "had these times before"),
+    ),
+    "pause_schedule": Act("", (_NAME,), _CHANGED, _PAUSED),
+    "resume_schedule": Act("", (_NAME,), _CHANGED, _RESUMED),
+    "remove_schedule": Act("", (_NAME,), (), ("is removed", "is removed")),
     "run_schedule": Act("", (_NAME,), (Value("job_id", ValueKind.WHOLE),)),
-    "drain_node": Act("DrainNode", (_NAME,), _CHANGED),
-    "undrain_node": Act("UndrainNode", (_NAME,), _CHANGED),
+    "drain_node": Act(
+        "DrainNode",
+        (_NAME,),
+        _CHANGED,
+        ("is draining; undrain or restart it to accept jobs again", "was draining already"),
+    ),
+    "undrain_node": Act(
+        "UndrainNode", (_NAME,), _CHANGED, ("accepts jobs again", "was not draining")
+    ),
 }
 """The acts by the names of their stored functions."""

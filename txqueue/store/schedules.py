@@ -183,20 +183,20 @@ class Schedules:
 
     async def pause(self, name: str, who: str = "") -> bool:
         """Pause a schedule until it is resumed; return whether it was not paused before."""
-        return bool(await self._act("pause", name, who))
+        return bool(await self._act("pause_schedule", name, who))
 
     async def resume(self, name: str, who: str = "") -> bool:
         """Resume a schedule; return whether it was paused before."""
-        return bool(await self._act("resume", name, who))
+        return bool(await self._act("resume_schedule", name, who))
 
     async def remove(self, name: str, who: str = "") -> int | None:
         """Remove a schedule; return the number of its last job, None if it has enqueued none."""
-        last = await self._act("remove", name, who)
+        last = await self._act("remove_schedule", name, who)
         return None if last is None else int(last)
 
     async def run_now(self, name: str, who: str = "") -> int:
         """Enqueue a schedule's job now; return the job's number."""
-        return int(await self._act("run", name, who))
+        return int(await self._act("run_schedule", name, who))
 
     async def _act(self, act: str, name: str, who: str) -> Any:
         return (await self._pool.query(*act_call(self._schema, act, name, who)))[0][0]
@@ -228,8 +228,8 @@ def edit_call(schema: str, name: str, when: Schedule, who: str) -> tuple[str, tu
 
 
 def act_call(schema: str, act: str, name: str, who: str) -> tuple[str, tuple[object, ...]]:
-    """Return the statement for an act on a schedule: pause, resume, remove or run."""
-    return f"select {schema}.{act}_schedule(%s, %s)", (name, who)
+    """Return the statement for an act on a schedule, such as ``pause_schedule``."""
+    return f"select {schema}.{act}(%s, %s)", (name, who)
 
 
 def job_of(work: WorkItem, options: Mapping[str, Any]) -> dict[str, Any]:

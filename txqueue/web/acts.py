@@ -203,12 +203,7 @@ async def _act_on_control(services: PageServices, request: PageRequest) -> str:
     act = _one_of(request, "act", ("pause", "resume"))
     kind, key = _one_of(request, "kind", ("queue", "group", "tenant")), _name(request, "key")
     [is_changed] = await services.act(request, act, {"kind": kind, "key": key})
-    participle = {"pause": "paused", "resume": "resumed"}[act]
-    return (
-        f"The {kind} {key} is {participle}."
-        if is_changed
-        else f"The {kind} {key} was {participle} before."
-    )
+    return ACTS[act].told(f"The {kind} {key}", is_changed=is_changed)
 
 
 async def _set_limit(services: PageServices, request: PageRequest) -> str:
@@ -270,15 +265,14 @@ async def _act_on_schedule(services: PageServices, request: PageRequest) -> str:
     [result] = await services.act(request, f"{act}_schedule", {"name": name})
     if act == "run":
         return f"The schedule {name} runs now, as job {result}."
-    participle = {"pause": "paused", "resume": "resumed", "remove": "removed"}[act]
-    return f"The schedule {name} is {participle}."
+    return ACTS[f"{act}_schedule"].told(f"The schedule {name}", is_changed=result)
 
 
 async def _act_on_node(services: PageServices, request: PageRequest) -> str:
     """Drain a node, or let it accept jobs again."""
     act, name = _one_of(request, "act", ("drain", "undrain")), _name(request, "name")
-    await services.act(request, f"{act}_node", {"name": name})
-    return f"Node {name} {'drains' if act == 'drain' else 'accepts jobs again'}."
+    [is_changed] = await services.act(request, f"{act}_node", {"name": name})
+    return ACTS[f"{act}_node"].told(f"Node {name}", is_changed=is_changed)
 
 
 async def _send_signal(services: PageServices, request: PageRequest) -> Reply:

@@ -17,6 +17,7 @@ from attrs import field, frozen
 
 from txqueue.errors import ConfigurationError, InvalidSchedule
 from txqueue.model.humanize import length_of, length_text, moment_of, plain
+from txqueue.model.operator_acts import ACTS
 from txqueue.model.schedule import (
     CatchUp,
     Cooldown,
@@ -187,8 +188,8 @@ async def edit(services: PageServices, request: PageRequest) -> Reply:
     name = row["name"]
     arguments = {"name": name, "terms": json.dumps(schedule_object(form.schedule))}
     [is_changed] = await services.act(request, "edit_schedule", arguments)
-    outcome = "has new times" if is_changed else "had these times before"
-    return redirect("/schedules", {NOTICE: services.notices.put(f"The schedule {name} {outcome}.")})
+    text = ACTS["edit_schedule"].told(f"The schedule {name}", is_changed=is_changed)
+    return redirect("/schedules", {NOTICE: services.notices.put(text)})
 
 
 async def _found(services: PageServices, request: PageRequest) -> dict[str, Any]:
