@@ -193,12 +193,7 @@ def _carry_out(
     async def run(admin: Admin) -> dict[str, list[Any]]:
         sums: dict[str, list[Any]] = {value.name: [] for value in ACTS[name].gives}
         async for batch in chosen.batches(admin, name):
-            done = (
-                admin.act_on_jobs(name, batch, **arguments)
-                if act is None
-                else act(admin, batch, errors)
-            )
-            for result, ids in (await done).items():
+            for result, ids in (await act_on(admin, batch)).items():
                 sums[result] += ids
         return {**sums, "reasons": await refusals(admin, name, sums["refused"], errors)}
 
