@@ -22,6 +22,7 @@ from txqueue.model.storable import find_unstorable_field
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from txqueue.store.inquiries.inquiry import Question
     from txqueue.store.inquiries.reader import Session
 
 
@@ -221,9 +222,6 @@ def _told(ids: list[int], new: list[int], rows: dict[int, dict[str, Any]] | None
     return f"Enqueued {amount(len(new))} jobs: {listed}."
 
 
-REPEATED = ("work_type", "queue", "priority", "weight", "group", "tenant")
-
-
 @command("Enqueue copies of jobs that have ended.")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER)
 def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
@@ -234,7 +232,7 @@ def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
     with open_session(options) as session:
         calls = [_call(options, session, job_id) for job_id in ids]
         with session.transaction():
-            numbers = [int(session.value(*call)) for call in calls]
+            numbers = [int(session.value(call.sql, call.parameters)) for call in calls]
             rows = written_rows(session, numbers)
     repeated = [
         {"job_id": old, "new_id": new, "is_new": None if rows is None else is_new(rows, new)}
@@ -243,20 +241,13 @@ def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
     show(options, {"repeated": repeated}, lambda: map(_line, repeated))
 
 
-def _call(options: GlobalOptions, session: Session, job_id: int) -> tuple[str, tuple[object, ...]]:
+def _call(options: GlobalOptions, session: Session, job_id: int) -> Question:
     """Return the SQL call that repeats a job; for an archived job it carries the job's columns."""
-    schema = session.schema
-    if not session.rows(f"select from {schema}.find_job(%s)", (job_id,)):
-        row = archived_row(options, job_id)
-        if row is not None:
-            columns = json.dumps({name: row[name] for name in REPEATED})
-            values = (job_id, columns, row["payload"], row["options"])
-            call = (
-                f"select {schema}.repeat_archived(its_job_id => %s, columns => %s,"
-                " its_payload => %s, its_options => %s, who => '')"
-            )
-            return call, values
-    return f"select {schema}.repeat(%s, '')", (job_id,)
+    from txqueue.store.inquiries.jobs import about_repeat
+
+    is_there = session.rows(f"select from {session.schema}.find_job(%s)", (job_id,))
+    archived = None if is_there else archived_row(options, job_id)
+    return about_repeat(session.schema, job_id, archived)
 
 
 def _line(repeated: Mapping[str, Any]) -> Text:

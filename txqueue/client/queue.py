@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -10,7 +9,7 @@ from contextvars import ContextVar
 from datetime import timedelta
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError, maybeDeferred
 from twisted.internet.interfaces import IReactorProcess
@@ -38,68 +37,19 @@ from txqueue.store.inquiries.jobs import (
     about_archived_days,
     about_jobs,
     about_one_job,
+    about_repeat,
     archived_job,
     with_attempts,
 )
 from txqueue.store.inquiries.operations import find
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.store.reads.archive_process import ArchiveProcess, ProcessStarter
+from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.store.schedules import Schedules, job_of
 from txqueue.store.schema.files import checked_name
 from txqueue.system.clock import in_asyncio
 from txqueue.system.settings import Settings
 from txqueue.tracing.choice import sending
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, parsed_endpoint
-
-_REPEATED: Final = ("work_type", "queue", "priority", "weight", "group", "tenant")
-
-
-class ArchivedJobs:
-    """Reads archived jobs.
-
-    Args:
-        reactor: Starts the process that reads the archive.
-        pool: The connections to the database, which has the days of the archive.
-        schema: The name of the schema.
-    """
-
-    def __init__(self, reactor: ProcessStarter, pool: ConnectionPool, schema: str) -> None:
-        self._archive = ArchiveProcess(reactor)
-        self._pool = pool
-        self._schema = schema
-
-    async def job(self, job_id: int) -> Job | None:
-        """Return an archived job; None if no archive has it.
-
-        Raises:
-            ArchiveUnavailable: When the archive cannot be read.
-        """
-        return archived_job(await self._row(job_id))
-
-    async def repeat(self, job_id: int) -> int | None:
-        """Enqueue a copy of an archived job and return its number; None if no archive has it.
-
-        Raises:
-            ArchiveUnavailable: When the archive cannot be read.
-        """
-        sql = f"select from {self._schema}.find_job(%s)"
-        if await self._pool.query(sql, (job_id,)):
-            return None
-        row = await self._row(job_id)
-        if row is None:
-            return None
-        columns = json.dumps({name: row[name] for name in _REPEATED})
-        [[number]] = await self._pool.query(
-            f"select {self._schema}.repeat_archived(its_job_id => %s, columns => %s,"
-            " its_payload => %s, its_options => %s, who => '')",
-            (job_id, columns, row["payload"], row["options"]),
-        )
-        return int(number)
-
-    async def _row(self, job_id: int) -> dict[str, Any] | None:
-        days = await find(self._pool, about_archived_days(self._schema, job_id))
-        return await self._archive.job(days, job_id)
-
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -145,7 +95,7 @@ class WorkQueue:
         self._notifications = EndNotifications(reactor, dsn, pool, self._schema)
         self._waiter = EndWaiter(reactor, self._ended_of, self._notifications.needed)
         self._notifications.on_ends = self._waiter.note_ends
-        self._archived = ArchivedJobs(reactor, pool, self._schema)
+        self._archive = ArchiveProcess(reactor)
         self._is_closed = False
 
     @classmethod
@@ -399,10 +349,11 @@ class WorkQueue:
             ArchiveUnavailable: When the job is archived, and the archive cannot be read.
         """
         number = job_number(job_id)
-        if (new_job_id := await self._archived.repeat(number)) is not None:
-            return new_job_id
-        rows = await self._pool.query(f"select {self._schema}.repeat(%s, '')", (number,))
-        return int(rows[0][0])
+        is_there = await self._pool.query(f"select from {self._schema}.find_job(%s)", (number,))
+        archived = None if is_there else await self._archived(number)
+        call = about_repeat(self._schema, number, archived)
+        [[new_job_id]] = await self._pool.query(call.sql, call.parameters)
+        return int(new_job_id)
 
     async def job(self, job_id: int) -> Job:
         """Return a job's current state, with its failed attempts; an archived job's last state.
@@ -415,7 +366,7 @@ class WorkQueue:
         number = job_number(job_id)
         if (job := await self._find(about_one_job(self._schema, number))) is not None:
             return job
-        if (job := await self._archived.job(number)) is None:
+        if (job := archived_job(await self._archived(number))) is None:
             raise missing(number, is_in_transaction=_IS_IN_TRANSACTION.get())
         return await self._find(with_attempts(self._schema, job))
 
@@ -492,6 +443,15 @@ class WorkQueue:
 
     async def _ended_of(self, job_ids: Sequence[int]) -> list[Job]:
         return await self._find(about_jobs(self._schema, job_ids, FINAL))
+
+    async def _archived(self, job_id: int) -> dict[str, Any] | None:
+        """Return the columns of an archived job; None if no archive has it.
+
+        Raises:
+            ArchiveUnavailable: When the archive cannot be read.
+        """
+        days = await self._find(about_archived_days(self._schema, job_id))
+        return await self._archive.job(days, job_id)
 
     async def _find(self, inquiry: Inquiry[T]) -> T:
         return await find(self._pool, inquiry)

@@ -141,6 +141,28 @@ def archived_job(row: Mapping[str, Any] | None) -> Job | None:
     return None if row is None else Job.from_row({**dict.fromkeys(COLUMNS), **row})
 
 
+# What a copy of an archived job has of it, besides its payload and options.
+_COPIED: Final = ("work_type", "queue", "priority", "weight", "group", "tenant")
+
+
+def about_repeat(schema: str, job_id: int, archived: Mapping[str, Any] | None) -> Question:
+    """Return the call that enqueues a copy of a job, and returns the copy's number.
+
+    Args:
+        schema: The name of the schema.
+        job_id: The job's number.
+        archived: The columns of the archived job, if it is one.
+    """
+    if archived is None:
+        return Question(f"select {schema}.repeat(%s, '')", (job_id,))
+    columns = json.dumps({name: archived[name] for name in _COPIED})
+    return Question(
+        f"select {schema}.repeat_archived(its_job_id => %s, columns => %s,"
+        " its_payload => %s, its_options => %s, who => '')",
+        (job_id, columns, archived["payload"], archived["options"]),
+    )
+
+
 def _parsed(output: bytes) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = json.loads(output)
