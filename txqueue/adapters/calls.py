@@ -29,7 +29,7 @@ from typing import Any, Final, Generic, TypeVar, Unpack
 
 from attrs import frozen
 
-from txqueue.adapters.exchanges import REFUSALS, Terms, many, one, signalled
+from txqueue.adapters.exchanges import Terms, many, one, raise_refusal, signalled
 from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
@@ -151,9 +151,13 @@ class BlockingCalls(Generic[C]):
         if savepoint:
             return _run(session, one(work, options, Terms(session, schema, savepoint)))
         # What the exchange does without a savepoint, in half its time.
-        with sending(work, options) as call, REFUSALS:
+        with sending(work, options) as call:
             sql, parameters = one_statement(work, call.options, schema, session.style)
-            job_id = int(session.value(sql, parameters))
+            try:
+                job_id = int(session.value(sql, parameters))
+            except Exception as error:
+                raise_refusal(error)
+                raise
             call.enqueued(job_id)
         return job_id
 
@@ -289,9 +293,13 @@ class AsyncCalls(Generic[C]):
         session = await self._session(connection)
         if savepoint:
             return await _arun(session, one(work, options, Terms(session, schema, savepoint)))
-        with sending(work, options) as call, REFUSALS:
+        with sending(work, options) as call:
             sql, parameters = one_statement(work, call.options, schema, session.style)
-            job_id = int(await session.value(sql, parameters))
+            try:
+                job_id = int(await session.value(sql, parameters))
+            except Exception as error:
+                raise_refusal(error)
+                raise
             call.enqueued(job_id)
         return job_id
 

@@ -41,17 +41,18 @@ class _Session(Session[C]):
         is_needed = self.connection.pgconn.pipeline_status != PipelineStatus.OFF
         return self.connection.pipeline() if is_needed else nullcontext()
 
-    def unaborted(self) -> Any:
-        """Return the context manager that ends the skipping of statements."""
-        is_needed = self.connection.pgconn.pipeline_status == PipelineStatus.ABORTED
-        return self.connection.pipeline() if is_needed else nullcontext()
+    @property
+    def skips(self) -> bool:
+        """Whether the server skips statements until the connection is synchronized."""
+        return self.connection.pgconn.pipeline_status == PipelineStatus.ABORTED
 
 
 # The cursors that the connection makes may have other rows, or spell parameters otherwise.
 class _BlockingSession(_Session["Connection[Any]"]):
     def rows(self, sql: str, parameters: Any) -> list[Any]:
-        with self.unaborted():
-            pass
+        if self.skips:
+            with self.connection.pipeline():
+                pass
         with Cursor(self.connection, row_factory=tuple_row) as cursor:
             cursor.execute(sql.encode(), parameters)
             return cursor.fetchall() if _has_rows(cursor, sql) else []
@@ -59,8 +60,9 @@ class _BlockingSession(_Session["Connection[Any]"]):
 
 class _AsyncSession(_Session["AsyncConnection[Any]"], AsyncSession["AsyncConnection[Any]"]):
     async def rows(self, sql: str, parameters: Any) -> list[Any]:
-        async with self.unaborted():
-            pass
+        if self.skips:
+            async with self.connection.pipeline():
+                pass
         async with AsyncCursor(self.connection, row_factory=tuple_row) as cursor:
             await cursor.execute(sql.encode(), parameters)
             return await cursor.fetchall() if _has_rows(cursor, sql) else []
@@ -68,7 +70,7 @@ class _AsyncSession(_Session["AsyncConnection[Any]"], AsyncSession["AsyncConnect
 
 def _has_rows(cursor: Cursor[Any] | AsyncCursor[Any], sql: str) -> bool:
     # In pipeline mode a cursor has no description until its rows are fetched.
-    return cursor.description is not None or sql.startswith("select")
+    return sql.startswith("select") or cursor.description is not None
 
 
 def _blocking(connection: Connection[Any]) -> Session[Any]:
