@@ -606,9 +606,9 @@ def test_behind_a_pooler_the_listener_has_an_address_of_its_own(own_server: Serv
         for opened in (opened_aio, opened_sync):
             in_loop(test(opened, pooled, listen_dsn=own_server.dsn))
             in_loop(test(opened, pooled))
-        with closing(psycopg2.connect(pooled)) as client, client.cursor() as cursor:
-            cursor.execute("select pg_listening_channels()")
-            assert cursor.fetchall() == []
+            with closing(psycopg2.connect(pooled)) as client, client.cursor() as cursor:
+                cursor.execute("select pg_listening_channels()")
+                assert cursor.fetchall() == [], opened
 
 
 ENDINGS: Final[dict[str, Callable[[Any], Any]]] = {

@@ -25,6 +25,7 @@ from txqueue.standalone.sessions import MANNER, answered, is_passing, parameters
 from txqueue.store.driver.session_bounds import LONGEST_LIFE
 from txqueue.store.driver.shared_errors import naming_source
 from txqueue.store.enqueueing.encryption import closed_before
+from txqueue.system.clock import unbroken
 
 _log = logging.getLogger(__name__)
 
@@ -175,14 +176,19 @@ class EndWaiter:
         Raises:
             ConfigurationError: When none arrives.
         """
-        await self._notify()
-        arriving = connection.notifies(timeout=HEARD_WITHIN, stop_after=1)
-        async with aclosing(arriving) as notices:
-            async for _ in notices:
-                return
-        # Otherwise the pooler would lend the listening backend to another client.
-        await connection.execute(b"unlisten *")
-        raise no_notifications()
+        has_arrived = False
+        try:
+            await self._notify()
+            arriving = connection.notifies(timeout=HEARD_WITHIN, stop_after=1)
+            async with aclosing(arriving) as notices:
+                async for _ in notices:
+                    has_arrived = True
+        finally:
+            if not has_arrived:
+                # Otherwise the pooler would lend the listening backend to another client.
+                await unbroken(connection.execute(b"unlisten *"))
+        if not has_arrived:
+            raise no_notifications()
 
     def _warn(self, error: Exception) -> None:
         # Once for each outage, however often listening is tried.

@@ -95,10 +95,14 @@ class BlockingEndWaiter:
             if not ending.done():
                 ending.set_exception(closed_before(job_id))
         if self._loop is not None and self._thread is not None and not was_closed:
-            loop = self._loop
-            closing = asyncio.run_coroutine_threadsafe(self._ends.close(), loop)
-            closing.add_done_callback(lambda _: loop.stop())
+            asyncio.run_coroutine_threadsafe(self._end(self._loop), self._loop)
             self._thread.join(_ENDS_WITHIN)
+
+    async def _end(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            await self._ends.close()
+        finally:
+            loop.stop()
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         """Call a function in the thread, in the order of the calls; here while there is none."""
