@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from txqueue.cli.options import Command, Finite, GlobalOptions, limited, together
+from txqueue.cli.options import Finite, GlobalOptions, command, limited, together
 from txqueue.cli.output import Columns, listing, local_time, say, show, styled
 from txqueue.cli.source import act_by_node, read
 from txqueue.errors import AdminRefused

@@ -56,7 +56,6 @@ LATE = 60.0
 @selecting("work_type", "group", "tenant", what="schedules")
 @limited(100)
 @valued("--after", "NAME", "Continue after this schedule: the last one of the previous page.")
-@click.pass_obj
 def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> None:
     """List schedules, with when each is due and its last run."""
     rows, now = dated_schedules(options, filters, limit + 1)
