@@ -177,7 +177,7 @@ class GivenJobs:
         is_own: bool,
         moment: str,
     ) -> Statement:
-        """Claim one job; see ``claim_given.sql``."""
+        """Claim one job; see ``claim_given()`` in SQL."""
         types, ids = json.dumps(work_types), f"{{{','.join(map(str, given))}}}"
         return self._statement(_CLAIM, *map(str, node), types, ids, str(since), str(is_own), moment)
 

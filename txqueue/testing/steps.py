@@ -32,9 +32,7 @@ from txqueue.store.enqueueing.calls import job_object
 from txqueue.store.enqueueing.steps import (
     StepRun,
     StepWrite,
-    child_written,
     loaded,
-    memo_of,
     step_written,
     steps_written,
 )
@@ -344,7 +342,7 @@ class StepsOfRows(_Steps):
     async def load(self, job_id: int) -> list[Memo]:
         """Return what earlier runs have left, as of the moment that counts as now."""
         rows = await self.opener.rows(*loaded(self.schema, job_id))
-        return [self._moved(memo_of(tuple(row))) for row in rows]
+        return [self._moved(Memo(*row)) for row in rows]
 
     def _moved(self, memo: Memo) -> Memo:
         return memo if memo.seconds is None else evolve(memo, seconds=memo.seconds - self.ahead)
@@ -370,7 +368,7 @@ class StepsOfRows(_Steps):
     ) -> AbstractAsyncContextManager[Transaction]:
         """Open a savepoint of the test's transaction that is a step."""
         return self._transaction(
-            name, result, lambda: step_written(self.schema, run, name, result())
+            name, result, lambda: step_written(self.schema, run, name, result=result())
         )
 
     @asynccontextmanager
@@ -378,7 +376,9 @@ class StepsOfRows(_Steps):
         self, run: StepRun, name: str, child: Callable[[], int]
     ) -> AsyncIterator[Transaction]:
         """Open a savepoint in which a job is enqueued for a call."""
-        async with self.opener.step(lambda: child_written(self.schema, run, name, child())) as txn:
+        async with self.opener.step(
+            lambda: step_written(self.schema, run, name, child=child())
+        ) as txn:
             yield cast("Transaction", _Calling(name, self.calls, txn))
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Generator
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from txqueue.system.clock import in_asyncio
 
+if TYPE_CHECKING:
+    from txqueue.store.driver.connection import Connection
+
 T = TypeVar("T")
-C = TypeVar("C", bound="_Connection")
+C = TypeVar("C", bound="Connection")
 
 
 class ForTask(asyncio.Future[None]):
@@ -61,14 +64,6 @@ def entered(manager: AbstractAsyncContextManager[C]) -> AbstractAsyncContextMana
     return _ForTasks(manager) if in_asyncio() else manager
 
 
-class _Connection(Protocol):
-    @property
-    def query(self) -> Callable[..., Any]: ...
-
-    @property
-    def query_often(self) -> Callable[..., Any]: ...
-
-
 class _Adapted:
     """A connection whose statements any coroutine can await.
 
@@ -76,11 +71,11 @@ class _Adapted:
         connection: The connection.
     """
 
-    _connection: _Connection
+    _connection: Connection
 
     __slots__ = ("_connection",)
 
-    def __init__(self, connection: _Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         object.__setattr__(self, "_connection", connection)
 
     def __getattr__(self, name: str) -> Any:

@@ -9,7 +9,6 @@ from typing import Any, Final
 from attrs import astuple, frozen
 
 from txqueue.model.job import Token
-from txqueue.model.results import Memo
 from txqueue.store.driver.connection import Statement
 
 _LOAD: Final = """
@@ -81,13 +80,8 @@ class StepWrite:
 
 
 def loaded(schema: str, job_id: int) -> Statement:
-    """Return the statement that reads the steps of a job, a row for each `memo_of`."""
+    """Return the statement that reads the steps of a job, a row for each `Memo`."""
     return _LOAD.format(schema=schema), (job_id,)
-
-
-def memo_of(row: tuple[Any, ...]) -> Memo:
-    """Return the step that a row of `loaded` describes."""
-    return Memo(*row)
 
 
 def steps_written(schema: str, incarnation: int, steps: Iterable[StepWrite]) -> Statement:
@@ -96,15 +90,9 @@ def steps_written(schema: str, incarnation: int, steps: Iterable[StepWrite]) -> 
     return _WRITE_MANY.format(schema=schema), (incarnation, text)
 
 
-def step_written(schema: str, run: StepRun, name: str, result: str | None) -> Statement:
-    """Return the last statement of a transaction that is a step."""
-    return _WRITE.format(schema=schema), _of(run, name, result, None)
-
-
-def child_written(schema: str, run: StepRun, name: str, child: int) -> Statement:
-    """Return the last statement of a transaction that has enqueued the child of a call."""
-    return _WRITE.format(schema=schema), _of(run, name, None, child)
-
-
-def _of(run: StepRun, name: str, result: str | None, child: int | None) -> tuple[object, ...]:
-    return (*astuple(run.token), run.job_id, name, result, child, run.lane)
+def step_written(
+    schema: str, run: StepRun, name: str, *, result: str | None = None, child: int | None = None
+) -> Statement:
+    """Return the last statement of a transaction that is a step, or enqueues a call's child."""
+    parameters = (*astuple(run.token), run.job_id, name, result, child, run.lane)
+    return _WRITE.format(schema=schema), parameters

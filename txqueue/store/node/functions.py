@@ -106,7 +106,7 @@ class StoredFunctions(RunFunctions):
         load: float | None = None,
         turn_length: int = 100,
     ) -> Claim:
-        """Promote due jobs and claim ready ones in rank order; see ``next_job.sql``."""
+        """Promote due jobs and claim ready ones in rank order; see ``next_job()`` in SQL."""
         asked_at = time.monotonic()
         rank, job_id = reached or ("-infinity", 0)
         asking = self._query_often(
@@ -178,7 +178,7 @@ class StoredFunctions(RunFunctions):
         )
 
     async def grant_credit(self, incarnation: int, jobs: int, unused: int | None) -> int | None:
-        """Let any session enqueue so many jobs as assigned to a node; see ``grant_credit.sql``.
+        """Let any session enqueue so many jobs as assigned to a node: ``grant_credit()`` in SQL.
 
         Args:
             incarnation: The node's run.
@@ -215,7 +215,7 @@ class StoredFunctions(RunFunctions):
         return WrittenEnds.of_row((await self._taken(writing, incarnation))[0])
 
     async def notify_ends(self, numbers: str) -> float:
-        """Notify waiting clients of ended jobs; see ``notify_ends.sql``.
+        """Notify waiting clients of ended jobs; see ``notify_ends()`` in SQL.
 
         Args:
             numbers: The jobs' numbers, joined by commas; empty for any job.
@@ -244,7 +244,7 @@ class StoredFunctions(RunFunctions):
         return list(await self._call("held_jobs", incarnation, list(ids)))
 
     async def release(self, incarnation: int, returned: Sequence[ReturnedJobs]) -> int:
-        """Return jobs to the queue, and return how many; see ``release.sql``.
+        """Return jobs to the queue, and return how many; see ``release()`` in SQL.
 
         Args:
             incarnation: The node's run.
@@ -309,7 +309,7 @@ class StoredFunctions(RunFunctions):
     async def pass_on(
         self, incarnation: int, jobs: Sequence[JobKey], to: int, parts: int = 1
     ) -> list[PassedJobs]:
-        """Pass unstarted jobs on to the node of another incarnation; see ``pass_on.sql``."""
+        """Pass unstarted jobs on to the node of another incarnation; see ``pass_on()`` in SQL."""
         rows = await self._query(
             PASS_ON.format(schema=self.schema),
             (

@@ -23,9 +23,7 @@ from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.enqueueing.steps import (
     StepRun,
     StepWrite,
-    child_written,
     loaded,
-    memo_of,
     step_written,
     steps_written,
 )
@@ -78,7 +76,7 @@ class StepStore:
     async def load(self, job_id: int) -> list[Memo]:
         """Return the steps of a job that its earlier runs have left."""
         rows = await self._pool().query_often(*loaded(self._schema, job_id))
-        return [memo_of(row) for row in rows]
+        return [Memo(*row) for row in rows]
 
     def write(self, step: StepWrite) -> Deferred[str | None]:
         """Write a step, together with those that other jobs end meanwhile.
@@ -116,7 +114,7 @@ class StepStore:
             result: Returns what the step returns, as JSON text, when the transaction ends.
         """
         async with self._transaction(
-            lambda: step_written(self._schema, run, name, self._check(name, result()))
+            lambda: step_written(self._schema, run, name, result=self._check(name, result()))
         ) as txn:
             yield txn
 
@@ -126,7 +124,7 @@ class StepStore:
     ) -> AsyncIterator[Transaction]:
         """Open a transaction whose commit also writes which job was enqueued for a call."""
         async with self._transaction(
-            lambda: child_written(self._schema, run, name, child())
+            lambda: step_written(self._schema, run, name, child=child())
         ) as txn:
             yield txn
 
