@@ -321,9 +321,15 @@ begin
         its.is_narrow := its.largest is not null or its.total is not null;
     end if;
     if its.is_limited then
-        opened := txqueue.open_queues(its.queues, its.capacity);
-        its.limits := opened.open;
-        its.opens_in := opened.opens_in;
+        -- Those that are neither paused nor at their limit.
+        select coalesce(array_agg(row(
+                   allowed.name, allowed.jobs,
+                   -- Some capacity is left to other jobs, however large the reserve.
+                   greatest(0, least(ceil(coalesce(allowed.reserve, 0) * its.capacity), its.capacity - 1)),
+                   allowed.is_counted, 0)::txqueue.open_queue) filter (where allowed.jobs is distinct from 0), '{}'),
+               min(allowed.opens_in)
+          into its.limits, its.opens_in
+          from txqueue.compute_allowances('queue', its.queues) as allowed;
         its.queues := array(select each.queue from unnest(its.limits) as each);
         its.turns := its.turns || array(select row(null, null, true)::txqueue.claim_turn from unnest(its.limits) as each where each.kept > 0 limit 1);
     end if;

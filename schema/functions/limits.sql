@@ -208,7 +208,7 @@ begin
 end $$;
 
 -- Pauses a queue, a group or a tenant until it is resumed; running jobs continue. Takes effect at the next
--- claim: compute_allowances() allows a paused queue or tenant no jobs, so open_queues() and tenant_turns() skip
+-- claim: compute_allowances() allows a paused queue or tenant no jobs, so open_claim() and tenant_turns() skip
 -- it, and group_slots() gives a paused group no slot. Returns whether that changed anything.
 --
 -- enqueue_assigned() makes no direct dispatch to a paused queue. take_first() takes nothing while any control
@@ -261,24 +261,6 @@ $$;
 create or replace function txqueue.note_tenants() returns void
 language sql volatile  -- inlined
 as $$ select setval('txqueue.has_tenants', 1) from txqueue.has_tenants where last_value = 0 $$;
-
--- The queues of a node from which jobs may be claimed now, neither paused nor at their limit, each with its
--- limits for this claim. opens_in has the seconds after which a skipped queue opens again, if known. Only next_job()
--- calls it; see compute_allowances().
-create or replace function txqueue.open_queues(
-    wanted text[], its_capacity integer, out open txqueue.open_queue[], out opens_in double precision)
-language plpgsql volatile  -- inlined
-as $$
-begin
-    select coalesce(array_agg(row(
-               its.name, its.jobs,
-               -- Some capacity is left to other jobs, however large the reserve.
-               greatest(0, least(ceil(coalesce(its.reserve, 0) * its_capacity), its_capacity - 1)),
-               its.is_counted, 0)::txqueue.open_queue) filter (where its.jobs is distinct from 0), '{}'),
-           min(its.opens_in)
-      into open, opens_in
-      from txqueue.compute_allowances('queue', wanted) as its;
-end $$;
 
 -- How many jobs a claim may take from each of some queues or tenants, in the order given: null for any number.
 -- The claim holds the keys of the limited ones from now on; while another claim holds a key, that allowance is
