@@ -1,4 +1,4 @@
-"""The protocols by which services of a node call each other; tests have doubles of them."""
+"""What services ask of the reactor and of a process, and the events that several of them act on."""
 
 from __future__ import annotations
 
