@@ -166,18 +166,6 @@ async def test_an_attempt_can_be_cancelled(folder: Path) -> None:
             await attempt
 
 
-async def test_a_cancelled_statement_ends_on_the_server(database18: str) -> None:
-    """Its connection is not used again."""
-    connection = await connected(database18)
-    running = Deferred.fromCoroutine(connection.query(LONG))
-    await eventually(lambda: running_statements(database18))
-    running.cancel()
-    with pytest.raises(CancelledError):
-        await running
-    assert connection.is_dead
-    await eventually(lambda: not running_statements(database18))
-
-
 async def test_cancelling_does_not_wait_for_a_silent_server(folder: Path, database18: str) -> None:
     """The process continues at once, whatever the state of the network."""
     await pause(0)
