@@ -1,5 +1,6 @@
 """Jobs that keep their place in their group while they wait at a step."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -124,6 +125,31 @@ def test_a_paused_group_stops_its_holder_until_it_is_resumed(node: Master, is_pa
     assert chunk.ids == [holder]
     node.settle(chunk, "done")
     assert claimed(node) == others
+
+
+def killed(node: Master, chunk: Taken) -> None:
+    """The process dies before the job has started."""
+    node.release(chunk.assignment, died=True)
+
+
+def unread(node: Master, chunk: Taken) -> None:
+    """The worker cannot read the payload."""
+    node.settle(chunk, "unread", version="test.kind#1", error="x")
+
+
+@pytest.mark.parametrize(("give_back", "times"), [(killed, 5), (unread, 2)])
+def test_a_holder_that_fails_without_a_run_holds_nothing(
+    node: Master, give_back: Callable[[Master, Taken], None], times: int
+) -> None:
+    """By the deaths of five processes, or as no node could read it in time."""
+    holder, others = waiting(node)
+    signal(node, holder)
+    node.reports(unreadable_for=0)
+    for _ in range(times):
+        (chunk,) = node.claim()
+        give_back(node, chunk)
+    assert node.job(holder)["state"] == "failed"
+    assert (claimed(node), holds(node)) == (others, [])
 
 
 def test_the_lease_of_a_holders_node_expires(node: Master, other: Master, third: Master) -> None:
