@@ -40,7 +40,7 @@ class Value:
         parameter: The parameter of the stored function that takes it, if it has another name.
         is_optional: Whether it may be left out.
         most: The largest whole number that the stored function takes.
-        said: What people are told of the jobs in it, with the arguments of the act in braces.
+        said: The sentence on the jobs in it, with the arguments of the act in braces.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Act:
         command: The name of the AMP command; empty if another one stands for it.
         takes: The arguments.
         gives: The answer: the columns of the function's row.
-        said: What people are told of its subject, if the act has changed it and if not.
+        said: The sentences on its subject: if the act has changed it, and if not.
         states: The states of jobs that it changes where jobs are given by number, or all in one of
             these states are meant; none if it is not about any jobs.
         of_all: Those that it changes where all jobs that match are meant, in whatever state: an act
