@@ -19,13 +19,7 @@ from txqueue.model.work_item import known_work_types
 from txqueue.node.application import import_work_items
 from txqueue.node.master_process import install_reactor, prepare_process, running_reactor
 from txqueue.node.node import Node
-from txqueue.node.settings import (
-    NodeSettings,
-    credentials_of,
-    ensure_free,
-    node_settings,
-    summary_of,
-)
+from txqueue.node.settings import NodeSettings, ensure_free, node_settings, summary_of
 from txqueue.store.enqueueing.encryption import check_key
 from txqueue.store.schedules import declared
 from txqueue.store.schema.files import checked_name
@@ -33,6 +27,7 @@ from txqueue.store.schema.migrations import check_database, check_node_role
 from txqueue.system.service_manager import ServiceManager, take_service_manager
 from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
+from txqueue.wire.tls import credentials_of
 
 _log = Logger()
 _SHORT = {"workers": "w", "queues": "q"}

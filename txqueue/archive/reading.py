@@ -50,9 +50,7 @@ def archived_jobs(
     jobs: list[dict[str, Any]] = []
     for day in sorted({file["day"] for file in days}, reverse=True):
         files = [file for file in days if file["day"] == day]
-        jobs += _of_one_day(
-            days=files, condition=condition, limit=limit, columns=columns, unread=unread
-        )
+        jobs += _of_one_day(files, condition, limit, columns, unread)
         if len(jobs) >= limit:
             break
     return jobs[:limit]

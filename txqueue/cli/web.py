@@ -71,13 +71,9 @@ def _dashboard(settings: Settings, databases: tuple[ShownDatabase, ...]) -> Any:
     """Return the settings of the dashboard, all checked."""
     from txqueue.web.settings import dashboard_settings
     from txqueue.wire.endpoints import parsed_endpoint
-    from txqueue.wire.tls import Credentials
+    from txqueue.wire.tls import credentials_of
 
-    credentials = None
-    folder = settings.get("tls_dir")
-    if folder is not None:
-        credentials = Credentials(Path(folder), settings.node_name())
-        credentials.check()
+    credentials = credentials_of(settings, settings.node_name())
     text = str(settings.get("web", ENDPOINT))
     endpoint = parsed_endpoint(text, credentials, option=settings.label("web"))
     endpoint.ensure_free("choose another --web")

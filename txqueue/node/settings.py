@@ -8,7 +8,6 @@ import os
 import socket
 import sys
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Final
 
 from attrs import field, frozen
@@ -28,7 +27,7 @@ from txqueue.store.schema.files import checked_name
 from txqueue.system.processes import host_identity, usable_cpus
 from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
-from txqueue.wire.tls import Credentials
+from txqueue.wire.tls import Credentials, credentials_of
 
 _log = Logger()
 
@@ -221,20 +220,6 @@ def node_settings(settings: Settings, dsn: str, index: int) -> NodeSettings:
         admin=admin.beside(index),
         listen=None if listen is None else listen.beside(index),
     )
-
-
-def credentials_of(settings: Settings, name: str) -> Credentials | None:
-    """Return the certificate of a node, and its key; None without TLS.
-
-    Raises:
-        ConfigurationError: When its files cannot be used.
-    """
-    folder = settings.get("tls_dir")
-    if folder is None:
-        return None
-    credentials = Credentials(Path(folder), name)
-    credentials.check()
-    return credentials
 
 
 def _peer_endpoint(settings: Settings, credentials: Credentials | None) -> Endpoint | None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
     from twisted.internet.protocol import Factory
 
+    from txqueue.system.settings import Settings
+
 
 NODE, OPERATOR = "node", "operator"
 _SCHEME = "txqueue://"
@@ -190,6 +192,20 @@ class Credentials:
         context.load_verify_locations(str(self.authority_path))
         context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT)
         return context
+
+
+def credentials_of(settings: Settings, name: str) -> Credentials | None:
+    """Return the certificate of a node, and its key; None without TLS.
+
+    Raises:
+        ConfigurationError: When its files cannot be used.
+    """
+    folder = settings.get("tls_dir")
+    if folder is None:
+        return None
+    credentials = Credentials(Path(folder), name)
+    credentials.check()
+    return credentials
 
 
 class _Connections:

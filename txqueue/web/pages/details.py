@@ -33,9 +33,7 @@ async def queue(services: PageServices, request: PageRequest) -> Reply:
     nodes = (await services.reads.shared(about_nodes)).value
     serve = serving(nodes, name, depth["running_on"])
     limit = next(iter(limits), None)
-    lately = await ended(
-        services=services, request=request, now=depth["at"], column="queue", name=name
-    )
+    lately = await ended(services, request, depth["at"], "queue", name)
     has_jobs = any(depth[state] for state in ("waiting", "ready", "assigned", "failed"))
     is_unknown = not (limit or serve or has_jobs or lately["sums"])
     return services.show(
@@ -137,9 +135,7 @@ async def work_type(services: PageServices, request: PageRequest) -> Reply:
         kinds=await _kinds(services, name),
         schedules=schedules,
         told=_TOLD_OF_TYPES,
-        **await ended(
-            services=services, request=request, now=depth["at"], column="work_type", name=name
-        ),
+        **await ended(services, request, depth["at"], "work_type", name),
     )
 
 
