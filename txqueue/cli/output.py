@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from attrs import asdict
+from attrs import asdict, frozen
 
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import age, amount, duration, plain
@@ -165,6 +165,7 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) 
     return _Fitting(grid, [_pairs(block) for block in blocks])
 
 
+@frozen
 class _Fitting:
     """A table, or its rows as blocks where the window would break the cells into pieces.
 
@@ -173,9 +174,8 @@ class _Fitting:
         blocks: Its rows, each as a table of names and values.
     """
 
-    def __init__(self, grid: Table, blocks: Sequence[Table]) -> None:
-        self._grid = grid
-        self._blocks = blocks
+    _grid: Table
+    _blocks: Sequence[Table]
 
     def __rich_console__(
         self, terminal: Console, options: ConsoleOptions

@@ -168,7 +168,7 @@ class Route:
 
     Attributes:
         method: ``GET`` or ``POST``.
-        pattern: The path; ``{name}`` stands for a part of it, ``{name*}`` for all that is left.
+        pattern: The path; ``{name}`` stands for a part of it.
         role: The least role of a visitor.
         handler: Answers it.
         fields: The names that its address or its form may have. One with any other is refused, as
@@ -235,14 +235,12 @@ class Router:
         return sorted({route.method for route in self.routes if route.match(path) is not None})
 
 
-_NAMED = re.compile(r"\{(\w+)(\*?)\}")
+_NAMED = re.compile(r"\{(\w+)\}")
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
     """Return the expression of a pattern; `re` keeps those it has compiled."""
-    parts, end = [], 0
-    for placeholder in _NAMED.finditer(pattern):
-        parts.append(re.escape(pattern[end : placeholder.start()]))
-        parts.append(f"(?P<{placeholder[1]}>{'.+' if placeholder[2] else '[^/]+'})")
-        end = placeholder.end()
-    return re.compile("".join(parts) + re.escape(pattern[end:]), re.DOTALL)
+    # Names are at the odd places.
+    parts = enumerate(_NAMED.split(pattern))
+    texts = (f"(?P<{part}>[^/]+)" if place % 2 else re.escape(part) for place, part in parts)
+    return re.compile("".join(texts), re.DOTALL)

@@ -291,15 +291,10 @@ def marked(handler: Handler) -> Handler:
 
     async def answer(services: PageServices, request: PageRequest) -> Reply:
         if request.visitor.may_act:
-            request = evolve(request, mark=await _mark(services))
+            # Without an answer, the page shows the last figures.
+            with suppress(TxqueueError):
+                await services.reads.identity()
+            request = evolve(request, mark=services.last_mark)
         return await handler(services, request)
 
     return answer
-
-
-async def _mark(services: PageServices) -> str:
-    """Return the mark; that of the last figures, which the page shows, without an answer."""
-    try:
-        return await services.mark()
-    except TxqueueError:
-        return services.last_mark

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any, Final, TypeVar, cast
 from zoneinfo import ZoneInfo
 
-from attrs import field, frozen
+from attrs import define, field
 
 from txqueue.errors import ConfigurationError, InvalidSchedule
 from txqueue.model.humanize import length_of, length_text, moment_of, plain
@@ -53,9 +53,9 @@ class _Kind(StrEnum):
     COOLDOWN = "cooldown"
 
 
-@frozen
+@define
 class FilledForm:
-    """The form as it was filled in.
+    """The form as it was filled in; reads its fields.
 
     Attributes:
         fields: The text of each field.
@@ -64,8 +64,24 @@ class FilledForm:
     """
 
     fields: Mapping[str, str]
-    errors: Mapping[str, str]
-    schedule: Schedule | None
+    errors: dict[str, str] = field(factory=dict)
+    schedule: Schedule | None = None
+
+    def read(self, name: str, reader: Callable[[str], T], default: T) -> T:
+        """Return the value of a field; the default if it is empty or wrong."""
+        if not self.fields[name]:
+            return default
+        try:
+            return reader(self.fields[name])
+        except (InvalidSchedule, ValueError) as error:
+            self.errors[name] = str(error)
+            return default
+
+    def need(self, name: str, reader: Callable[[str], T], default: T) -> T:
+        """Return the value of a field that must not be empty."""
+        if not self.fields[name]:
+            self.errors[name] = "this is needed"
+        return self.read(name, reader, default)
 
 
 def filled_by(row: Mapping[str, Any]) -> dict[str, str]:
@@ -99,41 +115,18 @@ def read_form(fields: Mapping[str, str]) -> FilledForm:
     Args:
         fields: The text of each of `FIELDS`.
     """
-    reading, schedule = _Reading(fields), None
+    form = FilledForm(fields)
     try:
-        schedule = _schedule(reading)
+        schedule = _schedule(form)
+        form.schedule = None if form.errors else schedule
     except InvalidSchedule as error:
         # Every other field was checked on its own: the limit of the jitter depends on the period.
-        if not reading.errors:
-            reading.errors["jitter"] = str(error)
-    return FilledForm(fields, reading.errors, None if reading.errors else schedule)
+        if not form.errors:
+            form.errors["jitter"] = str(error)
+    return form
 
 
-@frozen
-class _Reading:
-    """Reads the fields of a form, and notes what is wrong with them."""
-
-    fields: Mapping[str, str]
-    errors: dict[str, str] = field(factory=dict)
-
-    def read(self, name: str, reader: Callable[[str], T], default: T) -> T:
-        """Return the value of a field; the default if it is empty or wrong."""
-        if not self.fields[name]:
-            return default
-        try:
-            return reader(self.fields[name])
-        except (InvalidSchedule, ValueError) as error:
-            self.errors[name] = str(error)
-            return default
-
-    def need(self, name: str, reader: Callable[[str], T], default: T) -> T:
-        """Return the value of a field that must not be empty."""
-        if not self.fields[name]:
-            self.errors[name] = "this is needed"
-        return self.read(name, reader, default)
-
-
-def _schedule(form: _Reading) -> Schedule:
+def _schedule(form: FilledForm) -> Schedule:
     kind = form.need("kind", _Kind, _Kind.CRON)
     jitter = form.read("jitter", length_of, timedelta(0))
     options: dict[str, Any] = {
