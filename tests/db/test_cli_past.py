@@ -157,6 +157,23 @@ def test_an_archived_job_is_found_by_its_number(
     assert "there is no job 51" in shown("explain", "51")
 
 
+def test_an_archived_job_is_repeated(
+    past: Master, txqueue: Call, shown: Call, tmp_path: Path
+) -> None:
+    """As one in the table is, with the same payload and options; all that are named or none."""
+    fill(past, 50)
+    txqueue("archive", "--to", str(tmp_path))
+    assert "there is no job 51" in shown("repeat", "11", "51")
+    assert past.value("select count(*) from txqueue.job") == 0
+    told = txqueue("repeat", "11", "12")["repeated"]
+    assert [each["job_id"] for each in told] == [11, 12]
+    first, second = (past.job(each["new_id"]) for each in told)
+    assert (first["payload"]["n"], first["options"]) == (11, {"timeout": 3})
+    assert (second["payload"]["n"], second["tenant"]) == (12, "ada")
+    noted = past.column("select detail -> 'jobs' from txqueue.action where what = 'repeat'")
+    assert noted == [[each["job_id"], each["new_id"]] for each in told]
+
+
 def test_stats_are_the_same_before_and_after_the_archive(
     past: Master, txqueue: Call, tmp_path: Path
 ) -> None:

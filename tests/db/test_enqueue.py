@@ -266,6 +266,12 @@ spans = st.integers(-1000, 1000).map(lambda minutes: timedelta(minutes=minutes))
 lives = st.none() | st.integers(1, 2000).map(lambda minutes: timedelta(minutes=minutes))
 
 
+async def test_nothing_enqueued_is_no_error(queue: WorkQueue) -> None:
+    """No works, no numbers."""
+    async with queue.transaction() as txn:
+        assert await txn.enqueue_many([]) == []
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 9), spans, lives), min_size=1, max_size=5),
     st.integers(1, 120),
