@@ -49,6 +49,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "AsyncConnections": "BlockingConnections",
     "AsyncCursor": "Cursor",
     "AsyncEndWaiter": "BlockingEndWaiter",
+    "AsyncHome": "BlockingHome",
     "AsyncIterator": "Iterator",
     "AsyncTransaction": "BlockingTransaction",
     "Batch": "BlockingBatch",

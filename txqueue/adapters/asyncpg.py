@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 from asyncpg import Connection
 from asyncpg.pool import PoolConnectionProxy
 
-from txqueue.adapters.calls import AsyncCalls, AsyncSession, Session, as_numbered
+from txqueue.adapters.calls import AsyncCalls, AsyncDriverSession, DriverSession, as_numbered
 from txqueue.store.enqueueing.portable_calls import Parameters, ParamStyle
 
 __all__ = ["batch", "enqueue", "enqueue_many", "signal"]
@@ -15,7 +15,7 @@ __all__ = ["batch", "enqueue", "enqueue_many", "signal"]
 AnyConnection: TypeAlias = "Connection[Any] | PoolConnectionProxy[Any]"
 
 
-class _Session(AsyncSession[AnyConnection]):
+class _Session(AsyncDriverSession[AnyConnection]):
     style: ParamStyle = "numeric_dollar"
 
     @property
@@ -38,7 +38,7 @@ class _Session(AsyncSession[AnyConnection]):
         return [tuple(row) for row in await self.connection.fetch(numbered, *parameters)]
 
 
-async def _session(connection: AnyConnection) -> Session[Any]:
+async def _session(connection: AnyConnection) -> DriverSession[Any]:
     if (found := await foreign(connection)) is None:
         raise TypeError(
             f"{type(connection).__name__} is no connection of asyncpg; take one from a pool with"
@@ -47,7 +47,7 @@ async def _session(connection: AnyConnection) -> Session[Any]:
     return found
 
 
-async def foreign(connection: Any) -> Session[Any] | None:
+async def foreign(connection: Any) -> DriverSession[Any] | None:
     """Return the session of a connection of asyncpg; None for other objects."""
     is_own = isinstance(connection, Connection | PoolConnectionProxy)
     return _Session(connection) if is_own else None

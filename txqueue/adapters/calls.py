@@ -49,7 +49,7 @@ C = TypeVar("C")
 T = TypeVar("T")
 
 
-class Session(Generic[C]):
+class DriverSession(Generic[C]):
     """A connection of an application: how its driver runs a statement.
 
     Args:
@@ -99,7 +99,7 @@ class Session(Generic[C]):
         """Prepare to roll a failed transaction back to a savepoint."""
 
 
-class AsyncSession(Session[C]):
+class AsyncDriverSession(DriverSession[C]):
     """A connection that does not block."""
 
     is_asynchronous = True
@@ -117,7 +117,7 @@ class BlockingCalls(Generic[C]):
         session: Returns the session of a connection, or raises a TypeError.
     """
 
-    def __init__(self, session: Callable[[C], Session[Any]]) -> None:
+    def __init__(self, session: Callable[[C], DriverSession[Any]]) -> None:
         self._session = session
 
     def enqueue(
@@ -260,7 +260,7 @@ class AsyncCalls(Generic[C]):
         session: Returns the session of a connection, or raises a TypeError.
     """
 
-    def __init__(self, session: Callable[[C], Awaitable[Session[Any]]]) -> None:
+    def __init__(self, session: Callable[[C], Awaitable[DriverSession[Any]]]) -> None:
         self._session = session
 
     async def enqueue(
@@ -359,17 +359,17 @@ class AsyncCalls(Generic[C]):
         return self._batch(connection, callback, schema, options)
 
 
-def _run(session: Session[Any], exchange: Exchange[T]) -> T:
+def _run(session: DriverSession[Any], exchange: Exchange[T]) -> T:
     with session.together():
         return run(exchange, session.value)
 
 
-async def _arun(session: Session[Any], exchange: Exchange[T]) -> T:
+async def _arun(session: DriverSession[Any], exchange: Exchange[T]) -> T:
     async with session.together():
         return await arun(exchange, session.value)
 
 
-def _check_begun(session: Session[Any]) -> None:
+def _check_begun(session: DriverSession[Any]) -> None:
     if session.is_alone:
         raise TransactionMisused(
             "a batch needs a transaction, and this connection commits each statement",
@@ -439,7 +439,7 @@ _ADAPTERS: Final = ("psycopg2", "psycopg", "asyncpg", "sqlalchemy")
 _PLACE: Final = re.compile("%[s%]")
 
 
-async def foreign_session(connection: Any) -> Session[Any] | None:
+async def foreign_session(connection: Any) -> DriverSession[Any] | None:
     """Return the session of a connection of any driver with an adapter; None for other objects.
 
     It waits for nothing unless the connection is asynchronous.
@@ -447,7 +447,7 @@ async def foreign_session(connection: Any) -> Session[Any] | None:
     # A connection of a driver that is not imported cannot be there.
     for name in filter(sys.modules.__contains__, _ADAPTERS):
         adapter: Any = import_module(f"txqueue.adapters.{name}")
-        found: Session[Any] | None = await adapter.foreign(connection)
+        found: DriverSession[Any] | None = await adapter.foreign(connection)
         if found is not None:
             return found
     return None

@@ -11,7 +11,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import connections
 
-from txqueue.adapters.calls import BlockingBatch, BlockingCalls, Session
+from txqueue.adapters.calls import BlockingBatch, BlockingCalls, DriverSession
 from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
@@ -30,7 +30,7 @@ __all__ = [
 _named: Final[dict[str, str]] = {}
 
 
-class _Session(Session[Any]):
+class _Session(DriverSession[Any]):
     @property
     def is_open(self) -> bool:
         return not self.is_alone
@@ -48,7 +48,7 @@ class _Session(Session[Any]):
             self.connection.set_rollback(False)
 
 
-def foreign(using: str) -> Session[Any]:
+def foreign(using: str) -> DriverSession[Any]:
     """Return the session of the connection of an alias."""
     if not isinstance(using, str):
         raise ConfigurationError(

@@ -9,7 +9,7 @@ from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
 from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
-from txqueue.adapters.calls import AsyncCalls, AsyncSession, BlockingCalls, Session
+from txqueue.adapters.calls import AsyncCalls, AsyncDriverSession, BlockingCalls, DriverSession
 
 __all__ = [
     "abatch",
@@ -25,7 +25,7 @@ __all__ = [
 C = TypeVar("C", "Connection[Any]", "AsyncConnection[Any]")
 
 
-class _Session(Session[C]):
+class _Session(DriverSession[C]):
     @property
     def is_open(self) -> bool:
         return self.connection.info.transaction_status != TransactionStatus.IDLE
@@ -58,7 +58,7 @@ class _BlockingSession(_Session["Connection[Any]"]):
             return cursor.fetchall() if _has_rows(cursor, sql) else []
 
 
-class _AsyncSession(_Session["AsyncConnection[Any]"], AsyncSession["AsyncConnection[Any]"]):
+class _AsyncSession(_Session["AsyncConnection[Any]"], AsyncDriverSession["AsyncConnection[Any]"]):
     async def rows(self, sql: str, parameters: Any) -> list[Any]:
         if self.skips:
             async with self.connection.pipeline():
@@ -73,11 +73,11 @@ def _has_rows(cursor: Cursor[Any] | AsyncCursor[Any], sql: str) -> bool:
     return sql.startswith("select") or cursor.description is not None
 
 
-def _blocking(connection: Connection[Any]) -> Session[Any]:
+def _blocking(connection: Connection[Any]) -> DriverSession[Any]:
     return _BlockingSession(_checked(connection, Connection))
 
 
-async def _asynchronous(connection: AsyncConnection[Any]) -> Session[Any]:
+async def _asynchronous(connection: AsyncConnection[Any]) -> DriverSession[Any]:
     return _AsyncSession(_checked(connection, AsyncConnection))
 
 
@@ -90,7 +90,7 @@ def _checked(connection: Any, expected: type[Any]) -> Any:
     return connection
 
 
-async def foreign(connection: Any) -> Session[Any] | None:
+async def foreign(connection: Any) -> DriverSession[Any] | None:
     """Return the session of a connection of psycopg 3; None for other objects."""
     if isinstance(connection, AsyncConnection):
         return _AsyncSession(connection)

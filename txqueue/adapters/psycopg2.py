@@ -10,12 +10,12 @@ from typing import Any, Final
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE, cursor
 from psycopg2.extensions import connection as Connection
 
-from txqueue.adapters.calls import BlockingCalls, Session
+from txqueue.adapters.calls import BlockingCalls, DriverSession
 
 __all__ = ["batch", "enqueue", "enqueue_many", "signal"]
 
 
-class _Session(Session[Connection]):
+class _Session(DriverSession[Connection]):
     @property
     def is_open(self) -> bool:
         return self.connection.get_transaction_status() != TRANSACTION_STATUS_IDLE
@@ -42,7 +42,7 @@ def _is_blocking(connection: Any) -> bool:
     return isinstance(connection, Connection) and not connection.async_
 
 
-async def foreign(connection: Any) -> Session[Any] | None:
+async def foreign(connection: Any) -> DriverSession[Any] | None:
     """Return the session of a connection of psycopg2; None for other objects."""
     return _Session(connection) if _is_blocking(connection) else None
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from sqlalchemy.orm import Session as OrmSession
 from sqlalchemy.orm import scoped_session
 
-from txqueue.adapters.calls import AsyncCalls, BlockingCalls, Session, as_numbered
+from txqueue.adapters.calls import AsyncCalls, BlockingCalls, DriverSession, as_numbered
 from txqueue.errors import ConfigurationError
 from txqueue.store.enqueueing.portable_calls import Parameters, ParamStyle
 
@@ -34,7 +34,7 @@ Bind: TypeAlias = "Connection | OrmSession | scoped_session[Any]"
 AsyncBind: TypeAlias = "AsyncConnection | AsyncSession | async_scoped_session[Any]"
 
 
-class _Session(Session[Connection]):
+class _Session(DriverSession[Connection]):
     is_open = True
 
     def __init__(self, connection: Connection, *, was_open: bool = True) -> None:
@@ -114,15 +114,15 @@ async def _aconnection(bind: Any) -> AsyncConnection:
     )
 
 
-def _blocking(bind: Bind) -> Session[Any]:
+def _blocking(bind: Bind) -> DriverSession[Any]:
     return _Session(_connection(bind))
 
 
-async def _asynchronous(bind: AsyncBind) -> Session[Any]:
+async def _asynchronous(bind: AsyncBind) -> DriverSession[Any]:
     return _AsyncSession(await _aconnection(bind))
 
 
-async def foreign(bind: Any) -> Session[Any] | None:
+async def foreign(bind: Any) -> DriverSession[Any] | None:
     """Return the session of a connection or session of SQLAlchemy; None for other objects."""
     is_asynchronous = hasattr(bind, "in_transaction") and hasattr(bind, "run_sync")
     if not (is_asynchronous or isinstance(bind, Connection | OrmSession | scoped_session)):

@@ -18,12 +18,20 @@ from txqueue.store.enqueueing.encryption import not_in_time
 from txqueue.store.inquiries.jobs import READ_COMMAND, request_text, row_in
 from txqueue.system.clock import unbroken
 
-__all__ = ["Home", "Semaphore", "acquired", "aside", "ended_in_time", "read_archive", "to_the_end"]
+__all__ = [
+    "AsyncHome",
+    "Semaphore",
+    "acquired",
+    "aside",
+    "ended_in_time",
+    "read_archive",
+    "to_the_end",
+]
 
 T = TypeVar("T")
 
 
-class Home:
+class AsyncHome:
     """The process and the event loop in which a queue was connected."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 
 from txqueue.adapters import psycopg as adapter
 from txqueue.aio.connections import AsyncConnections
-from txqueue.aio.environment import Home, aside, ended_in_time, read_archive, to_the_end
+from txqueue.aio.environment import AsyncHome, aside, ended_in_time, read_archive, to_the_end
 from txqueue.aio.transaction import AsyncTransaction
 from txqueue.aio.waiting import AsyncEndWaiter
 from txqueue.model.enqueue_options import EnqueueOptions
@@ -78,7 +78,7 @@ class Queue:
         listen_dsn: str | None,
     ) -> None:
         self._pool = pool
-        self._home = Home()
+        self._home = AsyncHome()
         self._schema = target.schema
         self._waiter = AsyncEndWaiter(
             self._ended_of,

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from txqueue.model.job import Job
-from txqueue.standalone.waiting import EndWaiter
+from txqueue.standalone.waiting import StandaloneEndWaiter
 
 __all__ = ["AsyncEndWaiter"]
 
 
-class AsyncEndWaiter(EndWaiter):
+class AsyncEndWaiter(StandaloneEndWaiter):
     """All callers of one queue that wait for jobs."""
 
     @contextmanager

@@ -42,6 +42,7 @@ class _Awaited:
     """
 
     _BLOCKING: tuple[str, ...] = ()
+    _target: Any
 
     def __init__(self, target: Any) -> None:
         vars(self)["_target"] = target

@@ -46,7 +46,7 @@ class Ending(Protocol):
         """Return its error."""
 
 
-class EndWaiter:
+class StandaloneEndWaiter:
     """All callers of one queue that wait for jobs, in a loop of asyncio's.
 
     Args:

@@ -17,12 +17,20 @@ from txqueue.standalone.sessions import check_process
 from txqueue.store.enqueueing.encryption import not_in_time
 from txqueue.store.inquiries.jobs import READ_COMMAND, request_text, row_in
 
-__all__ = ["Home", "Semaphore", "acquired", "aside", "ended_in_time", "read_archive", "to_the_end"]
+__all__ = [
+    "BlockingHome",
+    "Semaphore",
+    "acquired",
+    "aside",
+    "ended_in_time",
+    "read_archive",
+    "to_the_end",
+]
 
 T = TypeVar("T")
 
 
-class Home:
+class BlockingHome:
     """The process in which a queue was connected."""
 
     is_over = False

@@ -49,7 +49,7 @@ from txqueue.store.inquiries.jobs import (
     with_attempts,
 )
 from txqueue.sync.connections import BlockingConnections
-from txqueue.sync.environment import Home, aside, ended_in_time, read_archive, to_the_end
+from txqueue.sync.environment import BlockingHome, aside, ended_in_time, read_archive, to_the_end
 from txqueue.sync.transaction import BlockingTransaction
 from txqueue.sync.waiting import BlockingEndWaiter
 
@@ -79,7 +79,7 @@ class Queue:
         listen_dsn: str | None,
     ) -> None:
         self._pool = pool
-        self._home = Home()
+        self._home = BlockingHome()
         self._schema = target.schema
         self._waiter = BlockingEndWaiter(
             self._ended_of,

@@ -10,7 +10,7 @@ from threading import Lock, Thread
 from typing import Any, ParamSpec, TypeVar
 
 from txqueue.model.job import Job
-from txqueue.standalone.waiting import EndWaiter
+from txqueue.standalone.waiting import StandaloneEndWaiter
 from txqueue.store.enqueueing.encryption import closed_before
 
 __all__ = ["BlockingEndWaiter"]
@@ -42,7 +42,7 @@ class BlockingEndWaiter:
     ) -> None:
         # In the thread nothing else waits for what these wait for.
         calls = _awaitable(ask), _awaitable(request), _awaitable(notify)
-        self._ends = EndWaiter(*calls, dsn, channel)
+        self._ends = StandaloneEndWaiter(*calls, dsn, channel)
         self._lock = Lock()
         self._callers: dict[Future[Job], int] = {}
         self._thread: Thread | None = None

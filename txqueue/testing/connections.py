@@ -14,7 +14,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from attrs import frozen
 
-from txqueue.adapters.calls import AsyncSession, Session, foreign_session
+from txqueue.adapters.calls import AsyncDriverSession, DriverSession, foreign_session
 from txqueue.adapters.exchanges import REFUSALS
 from txqueue.errors import ConfigurationError
 from txqueue.store.enqueueing.portable_calls import (
@@ -143,7 +143,7 @@ class Bound:
         call: Calls a method of the session.
     """
 
-    session: Session[Any]
+    session: DriverSession[Any]
     schema: str
     is_asynchronous: bool
     is_open: bool
@@ -202,7 +202,7 @@ async def bound(connection: Any, schema: str | None) -> Bound:
     return Bound(session, schema or _SCHEMA, *its)
 
 
-async def _session(connection: Any) -> Session[Any] | None:
+async def _session(connection: Any) -> DriverSession[Any] | None:
     module = sys.modules.get("txqueue.store.enqueueing.transaction")
     if module is not None and isinstance(connection, module.Transaction):
         return _TwistedSession(connection.execute)
@@ -253,7 +253,7 @@ async def _rows_of_interaction(cursor: Any, sql: str, parameters: Sequence[objec
     return [] if cursor.description is None else list(cursor.fetchall())
 
 
-class _TwistedSession(AsyncSession[Callable[..., Any]]):
+class _TwistedSession(AsyncDriverSession[Callable[..., Any]]):
     """A transaction of Twisted's, by what executes its statements and returns rows."""
 
     is_open = True
