@@ -26,6 +26,7 @@ TOPICS: Final[Mapping[str, Sequence[Check]]] = {
 MOST_WARNED: Final = 20
 """How many findings of a check are shown; one more says how many others there are."""
 
+_UNKNOWN: Final = Unread("this fact was not asked for")
 _WARNED: Final = (*nodes.NODES.checks, *work.WORK.checks, *work.STATUS.checks)
 
 
@@ -57,7 +58,7 @@ def diagnose(facts: Facts) -> list[CheckResult]:
     """Make all checks.
 
     Args:
-        facts: The facts by name; a check one of whose facts could not be read is not made.
+        facts: The facts by name; a check is not made if one of its facts is missing or unread.
 
     Returns:
         A result for each check.
@@ -102,7 +103,7 @@ def _result(
     if check.unless in earlier and earlier[check.unless].findings:
         reason = f"what it finds follows from {check.unless}"
         return CheckResult(check.name, topic, unchecked=reason)
-    needed = [facts[name] for name in check.needs.split()]
+    needed = [facts.get(name, _UNKNOWN) for name in check.needs.split()]
     for fact in needed:
         if isinstance(fact, Unread):
             return CheckResult(check.name, topic, unchecked=fact.reason)
