@@ -1,6 +1,7 @@
 """Creating and upgrading the schema, by however many and wherever."""
 
 import re
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -600,7 +601,6 @@ def test_a_migration_names_the_session_that_locks_a_table(
 ) -> None:
     """It gives up, and meanwhile lets others pass again and again."""
     monkeypatch.setattr(migrations_module, "PATIENCE", 1.0)
-    monkeypatch.setattr(migrations_module, "LOCK_PATIENCE", 0.2)
     with closing(psycopg2.connect(migrated_database, application_name="reader")) as reader:
         reader.cursor().execute("select from txqueue.node_status; select pg_sleep(1.1)")
         with pytest.raises(Refused, match=BY_READER):
@@ -612,8 +612,9 @@ def test_a_migration_waits_for_all_locks_together(
 ) -> None:
     """One bound holds for what it reads before its steps, and for each of them."""
     monkeypatch.setattr(migrations_module, "PATIENCE", 1.0)
-    monkeypatch.setattr(migrations_module, "PAUSE", 0.25)
-    monkeypatch.setattr(migrations_module, "LOCK_PATIENCE", 0.1)
+    monkeypatch.setattr(migrations_module, "LONGEST_WAIT", 0.1)
+    monkeypatch.setattr(migrations_module, "FIRST_WAIT", 0.1)
+    monkeypatch.setattr(migrations_module, "PAUSES", 2.6)
     pauses: list[str] = []
 
     def pause(_: float) -> None:
@@ -630,6 +631,29 @@ def test_a_migration_waits_for_all_locks_together(
         with pytest.raises(Refused, match="were locked for more than 1 s"):
             migrate(migrated_database)
     assert len(pauses) == 4
+
+
+def test_a_migration_lets_others_pass_for_most_of_the_time(
+    migrated_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others wait behind it for a fifth of the time at most, and at first only for an instant."""
+    asked: list[float] = []
+    pauses: list[float] = []
+
+    def step(wait: float) -> None:
+        asked.append(wait)
+        raise psycopg2.errors.LockNotAvailable
+
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    with (
+        closing(psycopg2.connect(migrated_database)) as connection,
+        connection.cursor() as cursor,
+        pytest.raises(Refused, match="were locked for more than 60 s"),
+    ):
+        migrations_module.Patience(cursor, "txqueue").run(step)
+    assert asked[:5] == [0.2, 0.4, 0.8, 1.6, 2.0]
+    assert asked[-1] == 2.0
+    assert pauses == [4 * wait for wait in asked[:-1]]
 
 
 def test_a_migration_names_another_that_takes_too_long(

@@ -61,8 +61,9 @@ TABLES: Final = (*(table for table, _ in STEPS), "live_jobs")
 @pytest.fixture
 def dsn(migrated_database: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A database of this release, of which no migration waits for long."""
-    monkeypatch.setattr(migrations_module, "LOCK_PATIENCE", 0.1)
-    monkeypatch.setattr(migrations_module, "PAUSE", 0.01)
+    monkeypatch.setattr(migrations_module, "LONGEST_WAIT", 0.1)
+    monkeypatch.setattr(migrations_module, "FIRST_WAIT", 0.1)
+    monkeypatch.setattr(migrations_module, "PAUSES", 0.1)
     monkeypatch.setattr(migrations_module, "PATIENCE", 0.2)
     return migrated_database
 

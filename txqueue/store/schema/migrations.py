@@ -59,9 +59,11 @@ _LACKING: Final = """
 T = TypeVar("T")
 
 ROLES: Final = ("enqueue", "worksets", "worker", "read")
-# Seconds: to wait for a lock, behind which other sessions wait; between two tries; to wait for the
-# locks of all steps; and to wait for another session that migrates.
-LOCK_PATIENCE, PAUSE, PATIENCE, OTHERS_PATIENCE = 2.0, 0.5, 60.0, 600.0
+# Seconds to wait for a lock at first and at most: other sessions wait behind this one, and an
+# autovacuum gives way after a second. A pause is so many times as long as the wait before it.
+FIRST_WAIT, LONGEST_WAIT, PAUSES = 0.2, 2.0, 4.0
+# Seconds to wait for the locks of all steps, and for another session that migrates.
+PATIENCE, OTHERS_PATIENCE = 60.0, 600.0
 _SETTINGS: Final = as_arrays({**PLAIN, **UNLIMITED, "client_min_messages": "warning"})
 # Any role sees this of the sessions of others, and no more. A prepared transaction has no session.
 _HOLDERS: Final = """
@@ -115,7 +117,7 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
     with answered(PATIENCE), _session(dsn) as cursor:
         with _transaction(cursor):
             _ensure_utf8(cursor)
-        patience = _Patience(cursor, schema)
+        patience = Patience(cursor, schema)
         patience.run(partial(_ensure_ledger, cursor, schema))
         before = patience.run(partial(_prepare, cursor, schema))
         shared = [] if before else _known_roles(cursor, schema)
@@ -149,7 +151,7 @@ def _ensure_utf8(cursor: Any) -> None:
         )
 
 
-def _prepare(cursor: Any, schema: str) -> int:
+def _prepare(cursor: Any, schema: str, wait: float) -> int:
     """Look for what would make the migration refuse; return the schema's version before it.
 
     Raises:
@@ -157,9 +159,9 @@ def _prepare(cursor: Any, schema: str) -> int:
         SchemaMismatch: When the schema is newer than this code, or older than `OLDEST`.
     """
     with _transaction(cursor):
-        cursor.execute(f"set local lock_timeout = '{LOCK_PATIENCE}s'")
+        cursor.execute(f"set local lock_timeout = '{wait}s'")
         adopt_strays(cursor, schema)
-    with _step(cursor, schema) as version:
+    with _step(cursor, schema, wait) as version:
         if 0 < version < OLDEST:
             raise _too_old(version, schema)
         if 0 < version < latest_version():
@@ -276,7 +278,7 @@ def _version(cursor: Any, schema: str) -> SchemaVersion | None:
     return SchemaVersion(*cursor.fetchone())
 
 
-def _ensure_ledger(cursor: Any, schema: str) -> None:
+def _ensure_ledger(cursor: Any, schema: str, wait: float) -> None:
     """Create the schema and its first tables unless they exist.
 
     Raises:
@@ -286,7 +288,7 @@ def _ensure_ledger(cursor: Any, schema: str) -> None:
         if _has_table(cursor, schema, "migrating"):
             return
         # Others may create them, too, and there is nothing else to lock yet.
-        cursor.execute(f"set local lock_timeout = '{LOCK_PATIENCE}s'")
+        cursor.execute(f"set local lock_timeout = '{wait}s'")
         cursor.execute("select pg_advisory_xact_lock(hashtext(%s))", (f"migrate {schema}",))
         _ensure_empty(cursor, schema)
         cursor.execute("select to_regnamespace(%s) is null", (schema,))
@@ -310,19 +312,21 @@ def _has_table(cursor: Any, schema: str, name: str) -> bool:
 
 
 @define
-class _Patience:
+class Patience:
     """Runs the steps of a migration, which together wait for the locks of others up to a bound.
 
-    Other statements wait behind a waiting step, so each wait is short, and the step runs again.
+    Other statements wait behind a waiting step, so waits are short at first, and the pauses after
+    them are longer. A step that did not get its locks runs again.
     """
 
     cursor: Any
     schema: str
+    wait: float = field(factory=lambda: FIRST_WAIT)
     waited: float = 0.0
     holders: frozenset[tuple[str, str]] = frozenset()
 
-    def run(self, step: Callable[[], T]) -> T:
-        """Run a step until no lock keeps it.
+    def run(self, step: Callable[[float], T]) -> T:
+        """Run a step, with the seconds that it may wait for a lock, until no lock keeps it.
 
         Raises:
             Refused: When tables stay locked; the message names the sessions that lock them.
@@ -330,15 +334,18 @@ class _Patience:
         while True:
             began = time.monotonic()
             try:
-                return step()
+                return step(self.wait)
             except (psycopg2.errors.LockNotAvailable, psycopg2.errors.DeadlockDetected):
-                self.waited += time.monotonic() - began + PAUSE
+                self.waited += time.monotonic() - began
             found = _holders(self.cursor, self.schema)
             # What was in the way of each try is one transaction, unless several took turns.
             self.holders = self.holders & found or found
             if self.waited > PATIENCE:
                 raise _blocked(self.schema, self.holders)
-            time.sleep(PAUSE)
+            pause = self.wait * PAUSES
+            time.sleep(pause)
+            self.waited += pause
+            self.wait = min(2 * self.wait, LONGEST_WAIT)
 
 
 def _holders(cursor: Any, schema: str, table: str = "%") -> frozenset[tuple[str, str]]:
@@ -388,7 +395,7 @@ def _owned(cursor: Any, schema: str) -> Iterator[None]:
 
 
 @contextmanager
-def _step(cursor: Any, schema: str) -> Iterator[int]:
+def _step(cursor: Any, schema: str, wait: float) -> Iterator[int]:
     """Open the transaction of a step, alone among migrations; its value is the schema's version.
 
     The lock is one that only the owner can take.
@@ -399,7 +406,7 @@ def _step(cursor: Any, schema: str) -> Iterator[int]:
     """
     with _owned(cursor, schema):
         _lock_migrating(cursor, schema)
-        cursor.execute(f"set local lock_timeout = '{LOCK_PATIENCE}s'")
+        cursor.execute(f"set local lock_timeout = '{wait}s'")
         version = _checked_version(cursor, schema)
         cursor.execute(f"set local search_path = {schema}, pg_temp")
         yield version
@@ -423,9 +430,9 @@ def _lock_migrating(cursor: Any, schema: str) -> None:
         ) from None
 
 
-def _apply(cursor: Any, schema: str, step: Migration) -> bool:
+def _apply(cursor: Any, schema: str, step: Migration, wait: float) -> bool:
     """Carry out a step; return whether it was still to be done."""
-    with _step(cursor, schema) as version:
+    with _step(cursor, schema, wait) as version:
         if version >= step.number:
             return False
         cursor.execute(step.sql)
@@ -436,9 +443,9 @@ def _apply(cursor: Any, schema: str, step: Migration) -> bool:
     return True
 
 
-def _apply_functions(cursor: Any, schema: str) -> list[str]:
+def _apply_functions(cursor: Any, schema: str, wait: float) -> list[str]:
     """Define this version's functions; return the sequences that were behind their tables."""
-    with _step(cursor, schema), keeping_rights(cursor, _roles(schema)):
+    with _step(cursor, schema, wait), keeping_rights(cursor, _roles(schema)):
         define_functions(cursor, [sql for _, sql in functions(schema)])
         cursor.execute("select ensure_history()")
         cursor.execute("select grant_roles()")
