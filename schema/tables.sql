@@ -94,7 +94,7 @@ create table txqueue.job (
     handed       smallint,
         -- Not null if a message, which may be lost, delivers it to its node; 2 for a notification of the database.
     counted      smallint,  -- Not null while it runs under a limit of its queue.
-    followed     smallint,  -- Not null if its end affects other jobs or a schedule: see propagate_ends().
+    followed     smallint,  -- Not null if its end affects other jobs or a schedule (see propagate_ends()); 1 if other jobs may read its result.
     fingerprint  text collate "C",
         -- The fingerprint of its last error; for failed jobs and jobs that wait for a retry.
     failed_at    timestamptz,  -- When the last attempt failed.

@@ -445,7 +445,7 @@ begin
     this.steps := null;
     -- The end of a job that is done deletes its signals, if it is marked.
     if has_signals() and exists (select from job_signal where job_signal.job_id = this.job_id) then
-        this.followed := 1;
+        this.followed := coalesce(this.followed, 0);
     end if;
     return this;
 end $$;

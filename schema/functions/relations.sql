@@ -140,7 +140,7 @@ begin
     elsif exists (select from job_parent where child = this.job_id and ended is null) then
         this.state := 'waiting';
         this.waiting_for := 'parents';
-        this.followed := 1;
+        this.followed := 0;
         perform note_late_ends(array(
             select parent from job_parent where child = this.job_id and ended is distinct from 'done' and parent = any (others)));
         return this;
@@ -297,9 +297,9 @@ begin
         resumed := resume_signalled(marked);
         freed := resumed <> '{}';
     end if;
-    update job set followed = 1
+    update job set followed = mark_followed(job_id, followed)
      where job_id = any (array(select unnest(marked) except select unnest(resumed)))
-       and state in ('waiting', 'ready', 'assigned') and followed is null;
+       and state in ('waiting', 'ready', 'assigned') and followed is distinct from mark_followed(job_id, followed);
     perform wait_for_new_ends(marked, locked);
     held := held || array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned'));
     late := array(select unnest(late) except select unnest(held));
@@ -384,8 +384,13 @@ begin
     )
     select array_agg(distinct parent) into followed_ids from opened;
     update job set followed = 1
-     where job_id = any (followed_ids) and state in ('waiting', 'ready', 'assigned') and followed is null;
+     where job_id = any (followed_ids) and state in ('waiting', 'ready', 'assigned') and followed is distinct from 1;
 end $$;
+
+-- What a job of which a late end was recorded is marked with: 1 if other jobs follow it, else 0, as for a signal.
+create or replace function txqueue.mark_followed(its_job_id bigint, followed smallint) returns smallint
+language sql stable
+as $$ select case when exists (select from job_parent where parent = its_job_id) then 1 else coalesce(followed, 0) end::smallint $$;
 
 -- Updates the followers of jobs that end with one outcome (done, failed or cancelled), in the transaction
 -- that ends them. Called only for jobs that are marked as followed, and those that end because of them.

@@ -452,6 +452,6 @@ as $$
 begin
     update job_done set result = its_result
      where job_id = its_job_id and assignment = its_assignment and incarnation = its_incarnation and result is null
-       and followed is null;
+       and (followed = 1) is not true;
     return found;
 end $$;

@@ -178,7 +178,7 @@ begin
     insert into job_ready (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
                            lane, state, work_type, queue, "group", tenant, options, payload, error, followed, progress)
     select job_id, rank, least(not_before, clock_timestamp()), not_after, enqueued_at, weight, priority, attempt, deaths,
-           to_lane, 'ready', work_type, queue, "group", tenant, options, payload, error, 1, progress
+           to_lane, 'ready', work_type, queue, "group", tenant, options, payload, error, mark_followed(job_id, followed), progress
       from gone;
     return resumed;
 end $$;

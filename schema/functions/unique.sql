@@ -222,7 +222,7 @@ declare
 begin
     perform check_unique(its_key, mode);
     this.options := coalesce(this.options, '{}') || jsonb_build_object('unique', its_key);
-    this.followed := 1;
+    this.followed := 0;
     loop
         insert into unique_job (work_type, key, job_id) values (this.work_type, its_key, this.job_id) on conflict do nothing;
         if found then

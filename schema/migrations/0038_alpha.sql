@@ -14,6 +14,7 @@ comment on table txqueue.job_step is 'The steps of jobs: what they returned, and
 comment on column txqueue.job_step.child_type is 'The work type of an ended child, by which its result is read.';
 comment on column txqueue.job_step.child_state is 'How its child has ended, if history has dropped that; result and error are those of the child then.';
 comment on column txqueue.job_step.annotation is 'The type of the value that a wait takes, if its code says so.';
+comment on column txqueue.job.followed is 'Not null if its end affects other jobs or a schedule (see propagate_ends()); 1 if other jobs may read its result.';
 comment on column txqueue.job.steps is 'The steps of a job that older code has ended.';
 
 alter table txqueue.job_signal add column if not exists taken_by text collate "C";
@@ -44,6 +45,7 @@ begin
         return;
     end if;
     create function txqueue.forget_deleted() returns trigger language plpgsql as 'begin return null; end';
+    revoke execute on function txqueue.forget_deleted() from public;
     foreach its_table in array '{txqueue.job,txqueue.job_failed,txqueue.job_done,txqueue.job_cancelled}'::regclass[] loop
         execute format('create trigger forget_deleted after delete on %s referencing old table as gone for each statement'
                        ' execute function txqueue.forget_deleted()', its_table);

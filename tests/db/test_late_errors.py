@@ -39,6 +39,19 @@ def test_a_late_result_is_kept_if_no_job_follows(node: Master) -> None:
     assert [node.job(job_id)["result"] for job_id in (alone, parent)] == [7, None]
 
 
+def test_a_late_result_is_kept_of_jobs_that_no_other_reads(node: Master) -> None:
+    """Though their ends have effects: on a unique key, on signals."""
+    (signalled,) = node.enqueue({})
+    unique = node.value("select txqueue.enqueue('test.kind', '{}', \"unique\" => 'k')")
+    node.value("select txqueue.signal(%s, 'go', '1')", signalled)
+    node.value("select txqueue.propagate_late_ends()")
+    tokens = {job_id: chunk.assignment for chunk in node.claim() for job_id in chunk.ids}
+    for job_id in (unique, signalled):
+        assert node.job(job_id)["followed"] == 0
+        node.value(COMPLETE, node.incarnation, tokens[job_id], job_id, None, None)
+        assert node.value(RESULT, node.incarnation, tokens[job_id], job_id, "7")
+
+
 @pytest.mark.parametrize("lane", [None, 0, 1, 7, 8])
 def test_a_job_is_completed_whichever_lane_is_named(node: Master, lane: int | None) -> None:
     """With its result; the next job of its group becomes ready."""
