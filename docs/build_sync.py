@@ -26,6 +26,7 @@ MODULES: Final = ("connections", "queue", "transaction")
 _DROPPED: Final = re.compile(r"@awaited|self\.unawaited|import .*\bawaited\b")
 # In this order, as they stand in the source.
 _TEXTS: Final[Mapping[str, str]] = {
+    "connections of asyncio": "connections of threads",
     "programs that run asyncio": "scripts, threads and web servers that block",
     "A transaction of an asyncio program": "A transaction of a program that blocks",
     "for them; made by `connect`, for one event loop": "for them, for all threads of a process",

@@ -1,4 +1,4 @@
-"""A few connections that are opened when first needed, and replaced when they are lost.
+"""A few connections of asyncio, opened when first needed, and replaced when they are lost.
 
 Not psycopg_pool's: it hands out connections of a server that has restarted, or checks each with a
 round trip; after an outage it waits for up to minutes before it connects; and the error for a

@@ -1,5 +1,5 @@
 # Generated from txqueue/aio/connections.py by docs/build_sync.py: edit that.
-"""A few connections that are opened when first needed, and replaced when they are lost.
+"""A few connections of threads, opened when first needed, and replaced when they are lost.
 
 Not psycopg_pool's: it hands out connections of a server that has restarted, or checks each with a
 round trip; after an outage it waits for up to minutes before it connects; and the error for a
