@@ -14,7 +14,7 @@ from random import random
 from time import monotonic
 from typing import Any, Protocol
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, Error
 
 from txqueue.errors import ConfigurationError, NotPermitted
 from txqueue.model.job import Job
@@ -87,6 +87,8 @@ class StandaloneEndWaiter:
     async def close(self) -> None:
         """End all waits and tasks, and close the connection that listens."""
         await _ended(self._looking, self._listening)
+        # A cancelled task keeps the session that it was opening.
+        self._looking = self._listening = None
         for waiter, job_id in self._looks.awaited.released():
             _fail(waiter, closed_before(job_id))
 
@@ -158,17 +160,19 @@ class StandaloneEndWaiter:
         parameters = parameters_of(dsn, "txqueue client listener")
         with naming_source(dsn), answered():
             connection = await AsyncConnection.connect(**MANNER, **parameters)
+        may_be_pooled = True
         try:
             with answered():
                 await connection.execute(f'listen "{self._channel}"'.encode())
                 await self._check(connection)
+                may_be_pooled = False
                 self._listens(True)
                 self._has_warned = False
                 async with aclosing(connection.notifies(timeout=LONGEST_LIFE)) as notices:
                     async for notice in notices:
                         self._note(job_ids_in(notice.payload))
         finally:
-            await connection.close()
+            await unbroken(_closed(connection, may_be_pooled=may_be_pooled))
 
     async def _check(self, connection: AsyncConnection[Any]) -> None:
         """Check that notifications arrive, as a pooler in transaction mode drops them.
@@ -176,19 +180,12 @@ class StandaloneEndWaiter:
         Raises:
             ConfigurationError: When none arrives.
         """
-        has_arrived = False
-        try:
-            await self._notify()
-            arriving = connection.notifies(timeout=HEARD_WITHIN, stop_after=1)
-            async with aclosing(arriving) as notices:
-                async for _ in notices:
-                    has_arrived = True
-        finally:
-            if not has_arrived:
-                # Otherwise the pooler would lend the listening backend to another client.
-                await unbroken(connection.execute(b"unlisten *"))
-        if not has_arrived:
-            raise no_notifications()
+        await self._notify()
+        arriving = connection.notifies(timeout=HEARD_WITHIN, stop_after=1)
+        async with aclosing(arriving) as notices:
+            async for _ in notices:
+                return
+        raise no_notifications()
 
     def _warn(self, error: Exception) -> None:
         # Once for each outage, however often listening is tried.
@@ -204,6 +201,17 @@ class StandaloneEndWaiter:
     def _note(self, ended: frozenset[int] | None) -> None:
         if self._looks.awaited.note(ended):
             self._noted.set()
+
+
+async def _closed(connection: AsyncConnection[Any], *, may_be_pooled: bool) -> None:
+    """Close a connection that listened; a pooler would lend its backend to other clients."""
+    try:
+        if may_be_pooled:
+            with suppress(Error, TimeoutError):
+                async with asyncio.timeout(HEARD_WITHIN):
+                    await connection.execute(b"unlisten *")
+    finally:
+        await connection.close()
 
 
 async def _ended(*tasks: asyncio.Task[None] | None) -> None:
