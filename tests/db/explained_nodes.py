@@ -178,7 +178,9 @@ class ModelledNode:
             self._started += 1
             apart = HeldWorker(self._started, self.capacity, is_apart=True)
             self.workers.add(apart)  # type: ignore[arg-type]
-        self.workers.perform([assignment])
+            apart.perform([assignment])
+        else:
+            self.workers.perform([assignment])
 
     def report(self) -> dict[str, Any]:
         """What its heartbeats say, as those of a real node do."""

@@ -314,8 +314,9 @@ def test_a_poisonous_job_has_a_kind_too(node: Master) -> None:
     """Its error is written by the database."""
     node.enqueue({})
     for _ in range(5):
-        node.claim()
-        node.value("select txqueue.release(%s, '{}', true, true)", node.incarnation)
+        (chunk,) = node.claim()
+        died = "select txqueue.release(%s, %s, true)"
+        node.value(died, node.incarnation, [chunk.assignment])
     ((count, _, said),) = kinds(node)
     assert (count, said[:7]) == (1, "poison:")
 
