@@ -5,7 +5,7 @@ How they enqueue, what their transactions do and what they refuse is tested with
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
@@ -745,6 +745,36 @@ def test_a_session_whose_transaction_was_refused_is_replaced(
         async with queue.transaction() as txn:
             with pytest.raises(DatabaseUnavailable):
                 await txn.enqueue(Note())
+
+    in_loop(test())
+
+
+def test_a_lost_transaction_is_an_error_although_its_error_was_swallowed(
+    dsn: str, opened: Opened
+) -> None:
+    """What was enqueued in it is gone."""
+
+    async def test() -> None:
+        async with opened(dsn) as queue:
+            ending: Awaitable[None] = (
+                asyncio.to_thread(swallowing_in_thread, queue._queue)
+                if isinstance(queue, InThreads)
+                else swallowing(queue)
+            )
+            with pytest.raises(DatabaseUnavailable, match="was lost in the transaction"):
+                await ending
+
+    async def swallowing(queue: aio.Queue) -> None:
+        async with queue.transaction() as txn:
+            await txn.enqueue(Note())
+            with pytest.raises(DatabaseUnavailable):
+                await txn.execute("select pg_terminate_backend(pg_backend_pid())")
+
+    def swallowing_in_thread(queue: sync.Queue) -> None:
+        with queue.transaction() as txn:
+            txn.enqueue(Note())
+            with pytest.raises(DatabaseUnavailable):
+                txn.execute("select pg_terminate_backend(pg_backend_pid())")
 
     in_loop(test())
 

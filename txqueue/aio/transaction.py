@@ -170,6 +170,7 @@ class AsyncTransaction:
         """Check, at its end, that the transaction can be committed.
 
         Raises:
+            DatabaseUnavailable: When the connection was lost, and its error was swallowed.
             Refused: When a statement has failed, and its error was swallowed.
             TransactionMisused: When a statement has ended the transaction, or a call was not
                 awaited.

@@ -244,10 +244,13 @@ def check_end(connection: AnyConnection) -> None:
     """Check that a transaction can be committed.
 
     Raises:
+        DatabaseUnavailable: When the connection was lost, and the application swallowed its error.
         Refused: When a statement in it has failed, and the application swallowed its error.
         TransactionMisused: When a statement has ended it.
     """
     status = connection.info.transaction_status
+    if status == TransactionStatus.UNKNOWN:
+        raise unavailable(None, "the connection was lost in the transaction")
     if status == TransactionStatus.INERROR:
         raise rolled_back()
     if status == TransactionStatus.IDLE:

@@ -165,6 +165,7 @@ class BlockingTransaction:
         """Check, at its end, that the transaction can be committed.
 
         Raises:
+            DatabaseUnavailable: When the connection was lost, and its error was swallowed.
             Refused: When a statement has failed, and its error was swallowed.
             TransactionMisused: When a statement has ended the transaction.
             ConfigurationError: When this process is a fork of the one that began it.
