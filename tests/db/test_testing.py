@@ -87,6 +87,22 @@ def commit_elsewhere(dsn: str) -> None:
         enqueue(other, Mail("committed meanwhile"))
 
 
+@task(name="testing.late")
+async def late(job: RunningJob) -> int:
+    """Return a value after the job's own transaction."""
+    async with job.transaction():
+        pass
+    return 7
+
+
+def test_a_late_result_is_stored_as_on_a_node(connection: Any) -> None:
+    """In the job's row, where callers read it."""
+    enqueue(connection, late.work())
+    (outcome,) = testing.drain()
+    assert outcome.get() == 7
+    assert testing.assert_enqueued(late, state="done").result == 7
+
+
 def test_a_heavy_job_runs(connection: Any) -> None:
     """Its weight is that of its assignment, too."""
     enqueue(connection, Mail("ann"), weight=5)

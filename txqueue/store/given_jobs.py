@@ -142,6 +142,8 @@ _COMPLETE: Final = """
         its_incarnation => %s::integer, lanes => array[%s::smallint],
         assignments => array[%s::bigint], ids => array[%s], results => array[nullif(%s, '')])"""
 _SETTLE: Final = "select cardinality(settled)::text from {schema}.settle(%s::integer, %s::jsonb)"
+_NOTE_LATE: Final = """
+    select {schema}.note_late_result(%s::integer, %s::bigint, %s::bigint, %s::jsonb)::text"""
 _LEAVE: Final = "select {schema}.leave(%s::integer, 'stopped')::text"
 _NAME_ENDING: Final = "select set_config('txqueue.ending_job', %s, true)"
 _IN_FUTURE: Final = """
@@ -191,6 +193,12 @@ class GivenJobs:
     def settle(self, incarnation: int, outcomes: Iterable[SettledJob]) -> Statement:
         """Write other outcomes; count them."""
         return self._statement(_SETTLE, str(incarnation), outcomes_text(outcomes))
+
+    def note_late_result(
+        self, incarnation: int, assignment: int, job_id: int, result: str
+    ) -> Statement:
+        """Store what a handler returned after its own transaction had completed the job."""
+        return self._statement(_NOTE_LATE, *map(str, (incarnation, assignment, job_id)), result)
 
     def leave(self, incarnation: int) -> Statement:
         """Stop the node; the jobs that it still has return to the queue."""

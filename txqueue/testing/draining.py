@@ -284,6 +284,9 @@ class _Drain:
         ending = await self._within_savepoint(run)
         if not ending.is_written:
             await self._write(assignment, job.job_id, ending, ahead)
+        elif ending.late_result is not None:
+            token = self.node[1], assignment.number, job.job_id
+            await self.session.value(self.given.note_late_result(*token, ending.late_result))
         self.outcomes.append(ending.outcome)
         if self.terms.raise_errors:
             _raise(ending)

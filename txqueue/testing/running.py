@@ -101,6 +101,7 @@ class Ending:
         results: The result of a job that is done as a JSON object by job number; empty for none.
         is_written: Whether the job's own transaction has completed it.
         late: The error of a handler that failed afterwards.
+        late_result: What a handler returned afterwards, as JSON.
     """
 
     outcome: Outcome
@@ -108,6 +109,7 @@ class Ending:
     results: str
     is_written: bool
     late: str | None
+    late_result: str | None
 
 
 class _Report:
@@ -120,6 +122,7 @@ class _Report:
         self.results = ""
         self.settled: SettledJob | None = None
         self.late_error: str | None = None
+        self.late_result: str | None = None
 
     def complete(self, assignments: Iterable[HeldAssignment]) -> None:
         """Take a job that is done, or whose own transaction has completed it."""
@@ -147,6 +150,7 @@ class _Report:
         """Take what came of a handler whose transaction had completed its job."""
         if what == "result":
             change(job, result=text)
+            self.late_result = text
         else:
             self.late_error = text
 
@@ -278,11 +282,10 @@ class _Run:
 
     def ending(self) -> Ending:
         """Return how it has ended."""
-        settled = self.report.settled
+        report, settled = self.report, self.report.settled
         is_written = any(job.is_completed for job in self.jobs)
-        return Ending(
-            self._outcome(settled), settled, self.report.results, is_written, self.report.late_error
-        )
+        late = report.late_error, report.late_result
+        return Ending(self._outcome(settled), settled, report.results, is_written, *late)
 
     def _outcome(self, settled: SettledJob | None) -> Outcome:
         job = self.assigned
