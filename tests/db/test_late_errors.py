@@ -1,5 +1,7 @@
 """Errors of handlers whose own transactions have completed their jobs before."""
 
+from contextlib import closing
+
 import psycopg2
 import pytest
 
@@ -37,6 +39,18 @@ def test_a_late_result_is_kept_if_no_job_follows(node: Master) -> None:
         kept.append(node.value(RESULT, node.incarnation, tokens[job_id], job_id, result))
     assert kept == [True, False, False]
     assert [node.job(job_id)["result"] for job_id in (alone, parent)] == [7, None]
+
+
+def test_a_late_result_is_not_kept_if_a_job_has_read_before(node: Master, dsn: str) -> None:
+    """Of a parent that ended while the transaction that enqueued its child was open."""
+    (parent,) = node.enqueue({})
+    (chunk,) = node.claim()
+    with closing(psycopg2.connect(dsn)) as client, client.cursor() as cursor:
+        cursor.execute("select txqueue.enqueue('test.kind', '{}', after => array[%s])", (parent,))
+        node.value(COMPLETE, node.incarnation, chunk.assignment, parent, None, None)
+        client.commit()
+    node.value("select txqueue.propagate_late_ends()")
+    assert not node.value(RESULT, node.incarnation, chunk.assignment, parent, "7")
 
 
 def test_a_late_result_is_kept_of_jobs_that_no_other_reads(node: Master) -> None:
