@@ -243,11 +243,11 @@ def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
 
 def _call(options: GlobalOptions, session: Session, job_id: int) -> Question:
     """Return the SQL call that repeats a job; for an archived job it carries the job's columns."""
-    from txqueue.store.inquiries.jobs import about_repeat
+    from txqueue.store.inquiries.jobs import repeat_call
 
     is_there = session.rows(f"select from {session.schema}.find_job(%s)", (job_id,))
     archived = None if is_there else archived_row(options, job_id)
-    return about_repeat(session.schema, job_id, archived)
+    return repeat_call(session.schema, job_id, archived)
 
 
 def _line(repeated: Mapping[str, Any]) -> Text:

@@ -37,8 +37,8 @@ from txqueue.store.inquiries.jobs import (
     about_archived_days,
     about_jobs,
     about_one_job,
-    about_repeat,
     archived_job,
+    repeat_call,
     with_attempts,
 )
 from txqueue.store.inquiries.operations import find
@@ -351,7 +351,7 @@ class WorkQueue:
         number = job_number(job_id)
         is_there = await self._pool.query(f"select from {self._schema}.find_job(%s)", (number,))
         archived = None if is_there else await self._archived(number)
-        call = about_repeat(self._schema, number, archived)
+        call = repeat_call(self._schema, number, archived)
         [[new_job_id]] = await self._pool.query(call.sql, call.parameters)
         return int(new_job_id)
 

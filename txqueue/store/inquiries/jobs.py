@@ -145,7 +145,7 @@ def archived_job(row: Mapping[str, Any] | None) -> Job | None:
 _COPIED: Final = ("work_type", "queue", "priority", "weight", "group", "tenant")
 
 
-def about_repeat(schema: str, job_id: int, archived: Mapping[str, Any] | None) -> Question:
+def repeat_call(schema: str, job_id: int, archived: Mapping[str, Any] | None) -> Question:
     """Return the call that enqueues a copy of a job, and returns the copy's number.
 
     Args:
