@@ -46,7 +46,7 @@ demo: $(DEMO_STAMP)
 # Four runs go on beside each other: those of many processes wait much, and go before the one of the
 # database, which mostly computes. With arguments of your own all tests run one by one.
 run = $(PYTEST) $(CHOICE) -o hang_report=.hangs-$(1).log $(2) > .$(1).log 2>&1
-faults_leg = (ended=0; for part in faults docs packaging; do \
+parts_leg = (ended=0; for part in faults unit docs packaging; do \
 	$(call run,$$part,tests/$$part) || ended=1; done; exit $$ended)
 
 test: CHOICE := --each-commit
@@ -56,12 +56,12 @@ test test-all: compiled
 	@rm -f .hangs-*.log; \
 	$(call run,nodes,tests/cluster/test_[a-o]*.py) & nodes=$$!; \
 	$(call run,more-nodes,tests/cluster/test_[p-z]*.py) & more=$$!; \
-	$(faults_leg) & faults=$$!; \
+	$(parts_leg) & parts=$$!; \
 	nice -n 10 $(BIN)/mypy > .types.log 2>&1 & types=$$!; failed=0; \
 	nice -n 5 $(PYTEST) $(CHOICE) -o hang_report=.hangs-others.log \
-		tests $(addprefix --ignore=tests/,cluster faults docs packaging) || failed=1; \
-	wait $$nodes || failed=1; wait $$more || failed=1; wait $$faults || failed=1; \
-	for part in nodes more-nodes faults docs packaging; do cat .$$part.log; rm -f .$$part.log; done; \
+		tests $(addprefix --ignore=tests/,cluster faults unit docs packaging) || failed=1; \
+	wait $$nodes || failed=1; wait $$more || failed=1; wait $$parts || failed=1; \
+	for part in nodes more-nodes faults unit docs packaging; do cat .$$part.log; rm -f .$$part.log; done; \
 	for log in .hangs-*.log; do ! grep -q '^Timeout' $$log || grep -v site-packages $$log; done; \
 	wait $$types || failed=1; cat .types.log; rm -f .hangs-*.log .types.log; exit $$failed
 else
