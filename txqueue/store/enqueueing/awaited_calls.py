@@ -104,21 +104,22 @@ class AwaitedCall(Generic[R]):
             self._calls.on_dropped(self.begin)
 
     def __await__(self) -> Generator[Any, Any, R]:
-        return self._begun().__await__()
+        return self.begun().__await__()
 
     def send(self, value: Any) -> Any:
         """Continue the call."""
-        return self._begun().send(value)
+        return self.begun().send(value)
 
     def throw(self, *error: Any) -> Any:
         """Continue the call with an error."""
-        return self._begun().throw(*error)
+        return self.begun().throw(*error)
 
     def close(self) -> None:
         """End the call."""
-        self._begun().close()
+        self.begun().close()
 
-    def _begun(self) -> Coroutine[Any, Any, R]:
+    def begun(self) -> Coroutine[Any, Any, R]:
+        """Return the coroutine; from now on the call counts as awaited."""
         if self._coroutine is None:
             self._calls.made.discard(self.begin)
             self._coroutine = self.begin()

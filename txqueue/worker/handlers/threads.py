@@ -34,6 +34,7 @@ from twisted.python.threadpool import ThreadPool
 from txqueue.errors import TransactionMisused
 from txqueue.model.foreign import derives_from, is_a, looked
 from txqueue.store.driver.raw_connection import IStoreReactor
+from txqueue.store.enqueueing.awaited_calls import AwaitedCall
 from txqueue.worker.handlers.waiting import Ended, awaited, called
 
 if TYPE_CHECKING:
@@ -212,6 +213,9 @@ class ReactorCalls:
         return (await answer).get()
 
     def _wait(self, awaitable: Awaitable[R], replies: _Replies, is_exit: bool = False) -> R:
+        if isinstance(awaitable, AwaitedCall):
+            # The handler may end before the reactor's thread awaits what another thread has called.
+            awaitable = awaitable.begun()
         if self._is_over:
             # The reactor may have stopped.
             self._refuse(awaitable, replies.put)

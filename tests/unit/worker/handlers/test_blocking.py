@@ -217,6 +217,17 @@ async def test_the_reactors_thread_cannot_wait(world: World) -> None:
         job.coalesce()
 
 
+async def test_a_call_of_a_thread_counts_as_awaited_at_once(world: World) -> None:
+    """The handler may end, in its own thread, before the reactor begins what another has called."""
+    asked: list[tuple[Any, ...]] = []
+    job = ThreadJob(world.job, ReactorCalls(world.job, lambda *args: asked.append(args)))
+    with pytest.raises(TransactionMisused):
+        job.coalesce()
+    world.job.check_awaited()
+    ((_, _, call, *_),) = asked
+    call.close()
+
+
 def test_attributes_of_the_job_are_read_only(world: World) -> None:
     """As for coroutines."""
     job = ThreadJob(world.job, ReactorCalls(world.job, print))
