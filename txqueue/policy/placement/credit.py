@@ -239,10 +239,6 @@ class CreditGrants:
         """Whether many jobs have been claimed since the credit was granted."""
         return outpaces_credit(self._claimed, now - self._granted_at)
 
-    def must_end(self, now: float) -> bool:
-        """Whether there is credit that must be withdrawn: jobs are left, or come too fast."""
-        return self.granted > 0 and (self.has_backlog or self.is_outpaced(now))
-
     def is_resting(self, now: float) -> bool:
         """Whether there is no credit yet for jobs that came too fast."""
         return now < self._rests_until
