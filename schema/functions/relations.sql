@@ -303,13 +303,18 @@ begin
     perform wait_for_new_ends(marked, locked);
     held := held || array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned'));
     late := array(select unnest(late) except select unnest(held));
-    -- Those whose children read now that there is no result: note_late_result() stores none.
-    update job_done set followed = 1
-     where job_id = any (late) and result is null and followed is distinct from 1
-       and exists (select from job_parent where parent = job_done.job_id);
     foreach ended in array array['done', 'failed', 'cancelled'] loop
         these := array(select job_id from job where job_id = any (late) and state = ended::job_state);
         if these <> '{}' then
+            if ended = 'done' then
+                -- Their children read now whether there is a result: note_late_result() stores none later.
+                update job_done set followed = 1
+                 where job_id in (
+                    select job_id from job_done as done
+                     where job_id = any (these) and result is null and followed is distinct from 1
+                       and exists (select from job_parent where parent = done.job_id)
+                       for update skip locked);
+            end if;
             freed := (propagate_ends(these, ended, locked)).rank is not null or freed;
         end if;
     end loop;

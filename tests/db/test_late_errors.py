@@ -41,16 +41,27 @@ def test_a_late_result_is_kept_if_no_job_follows(node: Master) -> None:
     assert [node.job(job_id)["result"] for job_id in (alone, parent)] == [7, None]
 
 
-def test_a_late_result_is_not_kept_if_a_job_has_read_before(node: Master, dsn: str) -> None:
-    """Of a parent that ended while the transaction that enqueued its child was open."""
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_a_late_result_is_not_kept_if_a_job_has_read_before(
+    node: Master, dsn: str, *, is_locked: bool
+) -> None:
+    """Of a parent that ended while the transaction that enqueued its child was open.
+
+    A lock on its row delays no heartbeat: then it is not marked.
+    """
     (parent,) = node.enqueue({})
     (chunk,) = node.claim()
     with closing(psycopg2.connect(dsn)) as client, client.cursor() as cursor:
         cursor.execute("select txqueue.enqueue('test.kind', '{}', after => array[%s])", (parent,))
         node.value(COMPLETE, node.incarnation, chunk.assignment, parent, None, None)
         client.commit()
-    node.value("select txqueue.propagate_late_ends()")
-    assert not node.value(RESULT, node.incarnation, chunk.assignment, parent, "7")
+        if is_locked:
+            cursor.execute("select from txqueue.job where job_id = %s for share", (parent,))
+        node.cursor.execute("set lock_timeout = '100ms'")
+        node.value("select txqueue.propagate_late_ends()")
+        node.cursor.execute("reset lock_timeout")
+    kept = node.value(RESULT, node.incarnation, chunk.assignment, parent, "7")
+    assert kept is is_locked
 
 
 def test_a_late_result_is_kept_of_jobs_that_no_other_reads(node: Master) -> None:
