@@ -196,7 +196,7 @@ def write_versions(site: Path) -> None:
 <title>txqueue: documentation</title>
 <body style="font: 1.1rem/1.6 system-ui, sans-serif; max-width: 40rem; margin: 3rem auto">
 <h1>txqueue</h1>
-<p>A distributed work queue for Twisted, on PostgreSQL.</p>
+<p>Background jobs for Python, in the PostgreSQL database that you already have.</p>
 {_lead(found)}<h2>All versions</h2>
 <ul>
 {items}

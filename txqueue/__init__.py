@@ -1,4 +1,4 @@
-"""txqueue: a distributed work queue for Twisted, on PostgreSQL.
+"""Background jobs for Python, in the PostgreSQL database that you already have.
 
 Enqueue work inside the application's own database transaction; run it on every host with ``twistd
 txqueue``.

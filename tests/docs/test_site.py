@@ -95,7 +95,7 @@ def test_llms_txt_leads_to_every_page(texts: Path) -> None:
     listed = {link.partition("#")[0] for link in links(texts / "llms.txt")}
     assert {place(page) for page in pages() if page != INDEX} <= listed
     text = (texts / "llms.txt").read_text("utf-8")
-    assert text.startswith("# txqueue\n\n> A work queue")
+    assert text.startswith("# txqueue\n\n> Background jobs for Python")
     heads = [line for line in text.splitlines() if line.startswith("#")]
     assert heads == ["# txqueue", *(f"## {section.title}" for section in sections())]
 

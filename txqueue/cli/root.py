@@ -105,7 +105,7 @@ class Commands(Group):
 @click.version_option(package_name="txqueue", message="%(prog)s %(version)s")
 @click.pass_context
 def root(context: click.Context) -> None:
-    """A distributed work queue for Twisted, on PostgreSQL."""
+    """Background jobs for Python, in the PostgreSQL database that you already have."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
