@@ -233,7 +233,7 @@ def test_jobs_are_tested(dsn18: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["enqueue-from-sql.md", "run-in-production.md", "run-in-containers.md"]
+    "name", ["enqueue-from-sql.md", "prepare-the-database.md", "run-in-containers.md"]
 )
 def test_the_sql_of_a_howto_runs(migrated_database18: str, name: str) -> None:
     """Statement by statement, as the owner."""

@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGING: Final = ROOT / "packaging"
 DOCKERFILE: Final = PACKAGING / "Dockerfile"
 MANIFESTS: Final = sorted((PACKAGING / "kubernetes").glob("*.yaml"))
-UNIT: Final = ROOT / "docs" / "howto" / "run-in-production.md"
+UNIT: Final = ROOT / "docs" / "howto" / "run-a-node.md"
 NODE: Final = PACKAGING / "kubernetes" / "node.yaml"
 SCALER: Final = PACKAGING / "kubernetes" / "scaledobject.yaml"
 
