@@ -111,7 +111,7 @@ def probe_server(reactor: Any, reporter: HealthReporter) -> BoundedServer:
     """
     root = Probe(_unknown)
     add_probes(root, reporter)
-    return BoundedServer(reactor, QuietSite(root, reactor=reactor, timeout=IDLE), MOST_CONNECTED)
+    return BoundedServer(QuietSite(root, reactor=reactor, timeout=IDLE), MOST_CONNECTED)
 
 
 def _unknown() -> Answer:

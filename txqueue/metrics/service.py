@@ -131,7 +131,7 @@ class Metrics(HttpService):
         root.putChild(b"metrics", _Page(self))
         site = QuietSite(root, reactor=reactor, timeout=_IDLE)
         guard = DescriptorGuard(has_spare_descriptors)
-        served = BoundedServer(reactor, site, _MOST_CONNECTED, guard)
+        served = BoundedServer(site, _MOST_CONNECTED, guard)
         super().__init__(reactor, settings.endpoint, served, "the server of metrics")
         self._nodes = nodes
         self._pool = ConnectionPool(

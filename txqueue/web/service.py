@@ -67,7 +67,7 @@ class Dashboard(HttpService):
         self._static = read_static()
         self._links = [_linked(reactor, database) for database in settings.databases]
         guard = DescriptorGuard(has_spare_descriptors)
-        server = BoundedServer(reactor, self.site(), _MOST_CONNECTED, guard)
+        server = BoundedServer(self.site(), _MOST_CONNECTED, guard)
         super().__init__(reactor, settings.endpoint, server, "the dashboard")
 
     def stopService(self) -> Deferred[None]:

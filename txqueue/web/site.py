@@ -29,7 +29,7 @@ from txqueue.web.messages import (
     redirect,
 )
 from txqueue.web.page_services import VisitorServices
-from txqueue.wire.http_server import QuietSite, SteadyRequest
+from txqueue.wire.http_server import QuietSite
 
 LONGEST_BODY: Final = 1_000_000
 """The most bytes of a form."""
@@ -141,7 +141,7 @@ class Rules:
     is_secure: bool = False
 
 
-class _Request(SteadyRequest):
+class _Request(server.Request):
     """A request whose body is short."""
 
     def gotLength(self, length: int | None) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from twisted.internet.address import IPv4Address
 from twisted.internet.protocol import Factory, Protocol
-from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
 from tests.fixtures.leftovers import LoggedFailures
@@ -24,9 +23,7 @@ CROWD, OTHER = "198.51.100.9", "192.0.2.1"
 
 def server(most: int, *, has_spare: bool = True) -> BoundedServer:
     """A server of nothing."""
-    return BoundedServer(
-        Clock(), Factory.forProtocol(Protocol), most, DescriptorGuard(lambda: has_spare)
-    )
+    return BoundedServer(Factory.forProtocol(Protocol), most, DescriptorGuard(lambda: has_spare))
 
 
 def connected(bounded: BoundedServer, host: str) -> StringTransport | None:
@@ -77,9 +74,7 @@ def test_without_spare_descriptors_no_connection_is_accepted(
 def test_while_descriptors_run_low_a_new_connection_replaces_another() -> None:
     """So that a crowd does not shut others out."""
     has_spare = True
-    bounded = BoundedServer(
-        Clock(), Factory.forProtocol(Protocol), 9, DescriptorGuard(lambda: has_spare)
-    )
+    bounded = BoundedServer(Factory.forProtocol(Protocol), 9, DescriptorGuard(lambda: has_spare))
     crowd = [connected(bounded, CROWD) for _ in range(3)]
     has_spare = False
     own = connected(bounded, OTHER)
