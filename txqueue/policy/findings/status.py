@@ -100,14 +100,13 @@ def worker_state(worker: Row) -> str:
     """Return the state of a worker process that its node describes, in one word."""
     if not worker["is_ready"]:
         return "starting"
-    # A node of an earlier release has neither this field nor the last ones.
-    if worker.get("is_stuck"):
+    if worker["is_stuck"]:
         return "stuck"
     if worker["is_late"]:
         return "blocked"
-    if worker.get("is_apart"):
+    if worker["is_apart"]:
         return "suspects"
-    return "crowded" if worker.get("is_crowded") else "ready"
+    return "crowded" if worker["is_crowded"] else "ready"
 
 
 def summary(
