@@ -1,55 +1,23 @@
 """Guarded looks at objects of the application: exceptions, results, hooks, logged values.
 
-Any method of such an object may raise anything, a `SystemExit` too, or lie about the object's
-class. A worker looks at them through this module only, and at exceptions through
-`txqueue.policy.endings.tracebacks`, so that no object of one job can end the process, lose the end
-of its job, or harm another job.
+Any method of such an object may raise anything, a `SystemExit` too. A worker looks at them through
+this module, and at exceptions through `txqueue.policy.endings.tracebacks`, so that no object of one
+job can end the process, lose the end of its job, or harm another job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from functools import lru_cache
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-# The interpreter's own attributes: a class cannot replace them by properties of its own.
+# The interpreter's own attribute: a class cannot replace it by a property of its own.
 _ORDER: Final = type.__dict__["__mro__"].__get__
-_NAME: Final = type.__dict__["__name__"].__get__
-_PATH: Final = type.__dict__["__qualname__"].__get__
-_MODULE: Final = type.__dict__["__module__"].__get__
-
 LONGEST_PATH: Final = 200
 MOST_CLASSES: Final = 500
-"""How many classes `ByClass` remembers: an application has few classes of errors."""
-
-
-class ByClass(Generic[T]):
-    """What was found out about classes, to be found out once.
-
-    Args:
-        find: Finds it out; must not raise.
-    """
-
-    def __init__(self, find: Callable[[type], T]) -> None:
-        self._find = find
-        # By number, as a metaclass may define what == and hash() do. As the class is kept, no other
-        # has its number.
-        self._known: dict[int, tuple[type, T]] = {}
-
-    def of(self, value: object) -> T:
-        """Return it for the real class of an object."""
-        cls = type(value)
-        known = self._known.get(id(cls))
-        if known is None:
-            if len(self._known) >= MOST_CLASSES:
-                self._known.clear()
-            known = self._known[id(cls)] = cls, self._find(cls)
-        return known[1]
-
-    def __len__(self) -> int:
-        """Return how many classes are remembered."""
-        return len(self._known)
+"""The paths of how many classes are remembered: an application has few classes of errors."""
 
 
 def looked(look: Callable[[], T], otherwise: T) -> T:
@@ -78,34 +46,24 @@ def derives_from(value: object, kind: type) -> bool:
 
 def class_name(value: object) -> str:
     """Return the name of an object's class."""
-    return _NAMES.of(value)
+    return type(value).__name__
 
 
-def name_of(cls: type) -> str:
-    """Return the name of a class."""
-    return _exact(_NAME(cls))
+def path_of(value: object) -> str:
+    """Return the module and name of an object's class, such as ``builtins.ValueError``."""
+    cls: Any = type(value)
+    return _path(cls)
 
 
-_NAMES: Final = ByClass(name_of)
-
-
-def path_of(cls: type) -> str:
-    """Return the module and name of a class, such as ``builtins.ValueError``."""
-    try:
-        module = _MODULE(cls)
-    except BaseException:
-        module = "?"
-    return f"{text_of(module)}.{_exact(_PATH(cls))}"[:LONGEST_PATH]
+@lru_cache(MOST_CLASSES)
+def _path(cls: type) -> str:
+    return f"{text_of(cls.__module__)}.{cls.__qualname__}"[:LONGEST_PATH]
 
 
 def text_of(value: object) -> str:
     """Return the text of any value: one of an application's may fail to have one."""
     try:
-        return _exact(str(value))
+        # A plain one: that of a subclass may have methods of its own.
+        return str.__str__(str(value))
     except BaseException:
         return f"a {class_name(value)} that has no text"
-
-
-def _exact(text: str) -> str:
-    """Return a text as a plain `str`: one of a subclass may have methods of its own."""
-    return str.__str__(text)

@@ -61,16 +61,11 @@ def _fail(*_: object, **__: object) -> Any:
     raise ValueError("\0\ud800")
 
 
-def _another(*_: object, **__: object) -> Any:
-    """Return an exception that has one more before it, without end."""
-    return type("Endless", (Exception,), {"__cause__": property(_another)})()
-
-
 def _nonsense(*_: object, **__: object) -> Any:
     return object()
 
 
-ACTS: list[Callable[..., Any]] = [_exit, _recur, _unruly, _fail, _another, _nonsense]
+ACTS: list[Callable[..., Any]] = [_exit, _recur, _unruly, _fail, _nonsense]
 
 
 @st.composite
@@ -85,8 +80,3 @@ def hostile_classes(draw: st.DrawFn, *bases: type) -> type:
     if "__eq__" in body and "__hash__" not in body:
         body["__hash__"] = base.__hash__
     return type("Odd", (base,), body)
-
-
-def endless() -> Any:
-    """Return an exception that has one more before it, without end."""
-    return _another()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.internet.defer import Deferred, succeed
 
-from tests.unit.worker.hostile import ACTS, NAMES, PROPERTIES, endless, hostile_classes
+from tests.unit.worker.hostile import ACTS, NAMES, PROPERTIES, hostile_classes
 from tests.unit.worker.performing import Handled, Harness, entry
 from tests.waiting import eventually
 from txqueue import Discard, Fail, Next, RunningJob, Runtime, Snooze, WorkItem
@@ -115,20 +115,6 @@ def test_the_text_of_an_error_is_kept(cls: type) -> None:
     assert "Odd" in settled["error"]
     assert "raise made(cls)" in settled["error"]
     assert settled["error_class"].endswith(".Odd")
-
-
-def test_the_text_of_an_error_s_cause_is_kept() -> None:
-    """Even if Python's own formatter cannot be given the cause."""
-    harness = Harness()
-
-    def perform(*_: object) -> None:
-        raise chained(ValueError("the card was refused"), endless())
-
-    with harness.handler(perform):
-        assert_one_ends_beside_another(harness)
-    (settled,) = harness.settled
-    assert settled["error"].startswith("ValueError: the card was refused\n")
-    assert "direct cause" in settled["error"]
 
 
 @given(RESULTS, st.sampled_from(["now", "later", "deferred"]), st.booleans())

@@ -5,7 +5,7 @@ waits.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Self, cast
+from typing import Any, cast
 
 from attrs import define, field
 
@@ -19,7 +19,7 @@ from txqueue.errors import (
 )
 from txqueue.model.assignment import JobKey, SettledJob, framed
 from txqueue.model.directives import Discard, Fail, Snooze, snooze_delay
-from txqueue.model.foreign import ByClass, class_name, is_a, looked, name_of, path_of, text_of
+from txqueue.model.foreign import class_name, is_a, looked, path_of, text_of
 from txqueue.model.job_policy import Retry
 from txqueue.model.work_item import NotRead
 from txqueue.policy.endings.tracebacks import (
@@ -135,24 +135,21 @@ def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
     Returns:
         The outcome.
     """
+    # The payload of another job may be read by a retry, or by a newer node.
     unread = ""
-    kind = _KINDS.of(error)
-    if kind.may_decide:
-        if is_a(error, NotRead):
-            version = cast("Any", error).version
-            return Verdict("unread", error=storable(text_of(error)), version=version)
+    if is_a(error, NotRead) or (is_a(error, *DECISIVE) and not is_a(error, UnreadablePayload)):
         try:
-            if (verdict := _verdict_of_class(error)) is not None:
-                return verdict
+            return _verdict_of_class(error)
         except BaseException as broken:
             unread = f"its {class_name(error)} cannot be read: {summary_of(broken)}\n\n"
-    text, frames = _error_parts(error, kind)
+    text, frames = _error_parts(error)
     if unread:
         text, frames = unread + text, None
+    path = error_class(error)
     if retry.is_spent(failures + 1) or _is_fatal(error, retry):
-        return Verdict("failed", None, text, None, kind.path, None, frames)
+        return Verdict("failed", None, text, None, path, None, frames)
     delay = retry.delay(failures + 1, chance)
-    return Verdict("retry", delay, text, None, kind.path, None, frames)
+    return Verdict("retry", delay, text, None, path, None, frames)
 
 
 def _is_fatal(error: object, retry: Retry) -> bool:
@@ -160,11 +157,10 @@ def _is_fatal(error: object, retry: Retry) -> bool:
     return looked(lambda: _is_kept(error) or isinstance(error, retry.fatal), False)
 
 
-def _verdict_of_class(error: Any) -> Verdict | None:
-    """Return the outcome that the error's class decides by itself; None for other errors."""
-    # The payload of another job may be read by a retry, or by a newer node.
-    if not is_a(error, *DECISIVE) or is_a(error, UnreadablePayload):
-        return None
+def _verdict_of_class(error: Any) -> Verdict:
+    """Return the outcome that the error's class decides by itself."""
+    if is_a(error, NotRead):
+        return Verdict("unread", error=storable(text_of(error)), version=error.version)
     if is_a(error, Snooze):
         return Verdict("snooze", delay=snooze_delay(error.delay))
     if is_a(error, Discard):
@@ -208,7 +204,7 @@ def judge_unavailable(error: object, chance: float) -> Verdict:
 
 def error_class(error: object) -> str:
     """Return the module and name of an exception's class, as it is stored."""
-    return _KINDS.of(error).path
+    return storable(path_of(error))
 
 
 def summary_of(error: object) -> str:
@@ -216,28 +212,25 @@ def summary_of(error: object) -> str:
     return error_text(error).partition("\n\n")[0]
 
 
-def _own_summary(error: object, kind: _Kind) -> str | None:
+def _own_summary(error: Any) -> str | None:
     """Return the summary of an error whose line does not say enough at its beginning."""
-    return syntax_error(error) or _deferred_timeout(error) if kind.may_say_less else None
-
-
-def _deferred_timeout(error: Any) -> str | None:
-    match looked(lambda: tuple(error.args), ()):
-        case (float() | int() as seconds, "Deferred"):
-            # Deferred.addTimeout() raises an error without a message.
-            return f"TimeoutError: a Deferred took longer than {seconds:g} s"
-    return None
+    if class_name(error) == "TimeoutError":
+        match looked(lambda: tuple(error.args), ()):
+            case (float() | int() as seconds, "Deferred"):
+                # Deferred.addTimeout() raises an error without a message.
+                return f"TimeoutError: a Deferred took longer than {seconds:g} s"
+    return syntax_error(error)
 
 
 def error_text(error: object) -> str:
     """Return an exception's type, message and traceback, without the middle of a long message."""
-    return _error_parts(error, _KINDS.of(error))[0]
+    return _error_parts(error)[0]
 
 
-def _error_parts(error: object, kind: _Kind) -> tuple[str, str | None]:
+def _error_parts(error: object) -> tuple[str, str | None]:
     """Return the same text; and of one with frames between twice the same line, those frames."""
     line, frames, whole = exception_parts(error)
-    summary = _own_summary(error, kind) or line.strip()
+    summary = _own_summary(error) or line.strip()
     is_short = len(summary) <= LONGEST_SUMMARY and len(frames) + len(line) <= LONGEST_TRACEBACK
     if frames and is_short and line == f"{summary}\n" and frames == storable(frames):
         # As most errors; the rest would come to the same text.
@@ -257,29 +250,3 @@ def storable(text: str) -> str:
     if text.isascii() and "\x00" not in text:
         return text
     return text.replace("\x00", "�").encode("utf-8", "replace").decode()
-
-
-class _Kind(NamedTuple):
-    """What a class of errors tells of each of them.
-
-    Attributes:
-        path: Its module and name, as it is stored.
-        may_decide: Whether its errors may decide the outcome by themselves.
-        may_say_less: Whether their line may not say enough at its beginning.
-    """
-
-    path: str
-    may_decide: bool
-    may_say_less: bool
-
-    @classmethod
-    def of_class(cls, error: type) -> Self:
-        """Return what a class of errors tells."""
-        return cls(
-            storable(path_of(error)),
-            may_decide=issubclass(error, (NotRead, *DECISIVE)),
-            may_say_less=name_of(error) == "TimeoutError" or issubclass(error, SyntaxError),
-        )
-
-
-_KINDS: Final = ByClass(_Kind.of_class)
