@@ -9,12 +9,14 @@ of the navigation. Warnings of Sphinx and dead links are errors.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -23,6 +25,10 @@ from urllib.parse import unquote, urlsplit
 ROOT: Final = Path(__file__).resolve().parent.parent
 INDEX: Final = ROOT / "docs" / "README.md"
 GLOSSARY: Final = ROOT / "docs" / "reference" / "glossary.md"
+SEARCH: Final = ROOT / "docs" / "site" / "search.js"
+WORDS: Final = ROOT / "docs" / "site" / "words.toml"
+EXCERPT: Final = 300
+"""The longest excerpt under a heading, in characters."""
 SOURCE: Final = ROOT / "build" / "site-source"
 SITE: Final = ROOT / "build" / "site"
 
@@ -31,7 +37,9 @@ _LINK: Final = re.compile(r"(?<=\]\()([^)\s:#]+)(#[^)\s]*)?(?=\))")
 _TOLD_TO_TESTS: Final = re.compile(r"^<!-- [a-z ]+(?:: \S+)? -->\n(?=```)", re.MULTILINE)
 _HEADING: Final = re.compile(r"^##+ (.+)$", re.MULTILINE)
 _MEANT: Final = re.compile(r"^\| ([^|]+) \| [^|]*?\]\(([^)#]+)#([^)]+)\)", re.MULTILINE)
-_ANY_HEADING: Final = re.compile(r"^##+ (.+)\n", re.MULTILINE)
+_ANY_HEADING: Final = re.compile(r"^#+ (.+)\n", re.MULTILINE)
+_COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
+_LINKED: Final = re.compile(r"!?\[([^]]*)\]\([^)]*\)")
 _VERSION_FOLDER: Final = re.compile(r"\d+(\.\d+)+")
 
 
@@ -122,38 +130,48 @@ def copy_linked(folder: Path) -> None:
 def stage(folder: Path) -> None:
     """Write the site's source: the pages, and the files that they link to."""
     shutil.rmtree(folder, ignore_errors=True)
-    words = words_of_others()
     for page in pages():
-        _write(folder / place(page), _indexed(moved(page), words.get(page, {})))
+        _write(folder / place(page), described(page) + moved(page))
+    names = {place(page).removesuffix(".md"): excerpts(page) for page in pages()}
+    known = f"const WORDS = {json.dumps(words())};\nconst EXCERPTS = {json.dumps(names)};\n"
+    _write(folder / "search.js", known + SEARCH.read_text("utf-8"))
     copy_linked(folder)
     with (folder / "index.md").open("a", encoding="utf-8") as index:
         index.writelines(_navigation())
 
 
-def words_of_others() -> dict[Path, dict[str, str]]:
-    """Return the words that the glossary explains by others: those of each heading of a page."""
-    found: dict[Path, dict[str, str]] = {}
+def words() -> dict[str, list[str]]:
+    """Return the words by which the search finds a heading: those of the table, of the glossary."""
+    declared = tomllib.loads(WORDS.read_text("utf-8"))
+    pairs = [(f"{kind}/{at}", text) for kind, its in declared.items() for at, text in its.items()]
     _, table = GLOSSARY.read_text("utf-8").split("\n## Words of other systems\n")
-    for words, link, anchor in _MEANT.findall(table):
-        there = found.setdefault(_target(GLOSSARY, link), {})
-        there[anchor] = ", ".join(filter(None, (there.get(anchor), words)))
+    for text, link, anchor in _MEANT.findall(table):
+        page = place(_target(GLOSSARY, link)).removesuffix(".md")
+        pairs.append((f"{page}#{anchor}", text))
+    found: dict[str, list[str]] = {}
+    for at, text in pairs:
+        found.setdefault(at, []).extend(text.split(", "))
     return found
 
 
-def _indexed(text: str, words: Mapping[str, str]) -> str:
-    """Return the text of a page with words by which the search finds its headings."""
+def excerpts(page: Path) -> dict[str, str]:
+    """Return how the text under each heading of a page begins; the page's own has no anchor."""
+    text = _COMMENT.sub("", "".join(_FENCED.split(page.read_text("utf-8"))[::2]))
+    _, *parts = _ANY_HEADING.split(text)
+    begin = {}
+    for heading, under in zip(parts[::2], parts[1::2], strict=True):
+        anchor = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-") if begin else ""
+        plain = re.sub(r"[`*|]|---", " ", _LINKED.sub(r"\1", under))
+        begin[anchor] = " ".join(plain.split())[:EXCERPT]
+    return begin
 
-    def headed(heading: re.Match[str]) -> str:
-        slug = re.sub(r"[^\w -]", "", heading[1].lower()).replace(" ", "-")
-        if slug not in words:
-            return heading[0]
-        entries = ", ".join(f"! {word}" for word in words[slug].split(", "))
-        return f"```{{index}} {entries}\n```\n\n{heading[0]}"
 
-    # The texts between blocks have the even places.
-    parts = _FENCED.split(text)
-    parts[::2] = [_ANY_HEADING.sub(headed, part) for part in parts[::2]]
-    return "".join(parts)
+def described(page: Path) -> str:
+    """Return the front matter of a page: its first sentence, for search engines."""
+    text = next(filter(None, excerpts(page).values()))
+    sentences = re.match(r".{40,}?[.:](?= |$)|.*", text)
+    meta = json.dumps(sentences[0].rstrip(".:") + "." if sentences else "")
+    return f"---\nmyst:\n  html_meta:\n    description: {meta}\n---\n\n"
 
 
 def _write(file: Path, text: str) -> None:
@@ -225,8 +243,9 @@ def run_sphinx(
     """
     cache = source.with_name(f"{source.name}.{builder}")
     options = ("-b", builder, "-q", *words, "-d", str(cache), "-c", str(ROOT / "docs/site"))
+    scorer = f"html_search_scorer={source / 'search.js'}"
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", *options, source, target],
+        [sys.executable, "-m", "sphinx", *options, "-D", scorer, source, target],
         env={**os.environ, "TXQUEUE_VERSION": version()},
         timeout=patience,
         check=False,

@@ -1,7 +1,6 @@
 """How Sphinx builds the site; `docs/build_site.py` makes its source and runs it."""
 
 import os
-from pathlib import Path
 
 from pygments.lexers.sql import PostgresLexer
 from sphinx.highlighting import lexers
@@ -34,9 +33,6 @@ html_copy_source = False
 html_show_copyright = False
 html_use_index = False
 html_show_sphinx = False
-# A search from a folder of files may load scripts, but not read pages for their summaries.
-html_show_search_summary = False
-html_search_scorer = str(Path(__file__).with_name("search_scorer.js"))
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 # The theme's own underlines the names of classes, as if they were links.
