@@ -18,6 +18,9 @@ LONGEST_ENTRY, MOST_BYTES = 1000, 8192
 # Characters of the parts of a line of JSON.
 LONGEST_MESSAGE, LONGEST_TRACE, LONGEST_FIELD = 8000, 16_000, 1000
 CUT: Final = "[...]"
+_LIBRARIES: Final = ("txqueue", "twisted")
+# That of Twisted's former interface.
+_PLAIN_NAMES: Final = {"log_legacy": "log"}
 _LARGEST: Final = 2**63
 # Line breaks of Unicode, which JSON need not escape, but at which some readers end a line.
 _LINE_BREAKS: Final = "\x85\u2028\u2029"
@@ -79,9 +82,15 @@ def text_line(entry: LogEntry, fields: Mapping[str, Any]) -> str:
     parts = _parts(entry)
     job = f" job {fields['job']}" if "job" in fields else ""
     head = f"{parts.pop('time')} {parts.pop('level')} {fields.get('node', '-')}{job}"
-    texts = [f"{head} {parts.pop('logger')}: {parts.pop('message')}", *parts.values()]
+    texts = [f"{head} {_short(parts.pop('logger'))}: {parts.pop('message')}", *parts.values()]
     lines = [line for text in texts for line in text.splitlines()]
     return _UNSEEN.sub(lambda unseen: f"\\x{ord(unseen[0]):02x}", "\n    ".join(lines))
+
+
+def _short(logger: str) -> str:
+    """Return a logger's name for people: which part of a library has a line is for JSON."""
+    package, _, _ = logger.partition(".")
+    return package if package in _LIBRARIES else _PLAIN_NAMES.get(logger, logger)
 
 
 def _parts(entry: LogEntry) -> dict[str, str]:

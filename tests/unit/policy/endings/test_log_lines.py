@@ -82,6 +82,23 @@ def test_no_text_of_an_error_looks_like_an_entry() -> None:
     assert text_line(entry("a\x1b[2K\x08\u202eb\tc"), {}).endswith(": a\\x1b[2K\\x08\\x202eb\tc")
 
 
+@pytest.mark.parametrize(
+    ("logger", "shown"),
+    [
+        ("txqueue.node.leasing.heartbeats.Heartbeats", "txqueue"),
+        ("twisted.internet.base", "twisted"),
+        ("log_legacy", "log"),
+        ("txqueue_shop.mail", "txqueue_shop.mail"),
+        ("shop.mail", "shop.mail"),
+    ],
+)
+def test_text_names_a_library_and_json_its_part(logger: str, shown: str) -> None:
+    """A newcomer reads which library speaks; the part is for filters."""
+    logged = LogEntry(AT, "info", logger, "sent")
+    assert f" {shown}: sent" in text_line(logged, {})
+    assert parsed(json_line(logged, {}))["logger"] == logger
+
+
 def test_a_line_is_one_line_that_postgresql_stores() -> None:
     """In UTF-8, without what jsonb refuses; no line break of any reader's ends it early."""
     line = json_line(entry("\N{PILE OF POO} \ud800 \x00 \x1b[31m\r\n\u2028\x85"), {"x": "\x00"})
