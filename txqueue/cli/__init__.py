@@ -1,5 +1,5 @@
 """The command ``txqueue``."""
 
-from txqueue.cli.console import main
+from txqueue.cli.root import main
 
 __all__ = ["main"]
