@@ -192,11 +192,9 @@ def _item(function: Callable[..., Any], options: Mapping[str, Any]) -> type[Task
 
 
 def _way_to_run(function: Callable[..., Any]) -> dict[str, Any]:
-    if not inspect.iscoroutinefunction(function):
-        return {"perform": runs.perform, "runtime": Runtime.THREAD}
-    if not runs.is_isolated():
-        return {"perform": runs.perform_elsewhere, "runtime": Runtime.THREAD}
-    return {"perform": runs.perform_async, "runtime": Runtime.ASYNCIO}
+    if inspect.iscoroutinefunction(function):
+        return {"perform": runs.perform_async, "runtime": Runtime.ASYNCIO}
+    return {"perform": runs.perform, "runtime": Runtime.THREAD}
 
 
 def _of(function: Callable[..., Any], name: str, key: Any) -> Any:

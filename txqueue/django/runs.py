@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import socket
 from asyncio import CancelledError
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
-from inspect import iscoroutinefunction
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from asgiref.sync import async_to_sync, sync_to_async
+from asgiref.sync import sync_to_async
 from attrs import evolve
 from django.utils import timezone
 
@@ -32,98 +31,6 @@ from txqueue.policy.endings.outcome import error_class, is_suspension, judge
 if TYPE_CHECKING:
     from txqueue.django.items import TaskWork
     from txqueue.worker.handlers.running_job import RunningJob
-
-
-class _Awaited:
-    """An object whose blocking methods are coroutines here.
-
-    Args:
-        target: The object.
-    """
-
-    _BLOCKING: tuple[str, ...] = ()
-    _target: Any
-
-    def __init__(self, target: Any) -> None:
-        vars(self)["_target"] = target
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._target, name)
-        # In the thread of the caller, which has Django's connection.
-        return sync_to_async(found) if name in self._BLOCKING else found
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._target, name, value)
-
-
-class _AwaitedTransaction(_Awaited):
-    _BLOCKING = ("execute", "enqueue", "enqueue_many", "signal", "fill")
-
-
-class _AwaitedStep(_Awaited):
-    @property
-    def txn(self) -> _AwaitedTransaction:
-        """The transaction."""
-        return _AwaitedTransaction(self._target.txn)
-
-
-class _AwaitedCursor(_Awaited):
-    _END = object()
-
-    def __aiter__(self) -> _AwaitedCursor:
-        return self
-
-    async def __anext__(self) -> Any:
-        position = await sync_to_async(self._next)()
-        if position is self._END:
-            raise StopAsyncIteration
-        return position
-
-    def _next(self) -> Any:
-        return next(self._target, self._END)
-
-
-class AwaitedJob(_Awaited):
-    """A `ThreadJob` whose calls a coroutine of asyncio's awaits, as it does those of a node's."""
-
-    _BLOCKING = ("progress", "then", "coalesce", "wait_for", "sleep", "call")
-
-    async def step(
-        self, name: str, function: Callable[..., Any], *args: Any, **options: Any
-    ) -> Any:
-        """Call a function or a coroutine unless an earlier run has; return what it returned."""
-        plain = async_to_sync(function) if iscoroutinefunction(function) else function
-        return await sync_to_async(self._target.step)(name, plain, *args, **options)
-
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[_AwaitedTransaction]:
-        """Open the job's own transaction."""
-        async with _awaited(self._target.transaction()) as txn:
-            yield _AwaitedTransaction(txn)
-
-    @asynccontextmanager
-    async def step_transaction(self, name: str) -> AsyncIterator[_AwaitedStep]:
-        """Open a transaction that is a step."""
-        async with _awaited(self._target.step_transaction(name)) as step:
-            yield _AwaitedStep(step)
-
-    def cursor(self, name: str, start: Any = 0) -> _AwaitedCursor:
-        """Return a position in a loop."""
-        return _AwaitedCursor(self._target.cursor(name, start))
-
-
-@asynccontextmanager
-async def _awaited(manager: Any) -> AsyncIterator[Any]:
-    """Enter a context manager that blocks."""
-    value = await sync_to_async(manager.__enter__)()
-    try:
-        yield value
-    except BaseException as error:
-        leave = sync_to_async(manager.__exit__)
-        if not await leave(type(error), error, error.__traceback__):
-            raise
-    else:
-        await sync_to_async(manager.__exit__)(None, None, None)
 
 
 _running: dict[int, Run] = {}
@@ -246,14 +153,6 @@ def perform(item: TaskWork, job: RunningJob) -> Any:
     return value
 
 
-def perform_elsewhere(item: TaskWork, job: RunningJob) -> Any:
-    """Run a task that is a coroutine where no node runs it: in a test.
-
-    What it does by `sync_to_async` then uses the connection of the caller.
-    """
-    return async_to_sync(perform_async)(item, cast("RunningJob", AwaitedJob(job)))
-
-
 async def perform_async(item: TaskWork, job: RunningJob) -> Any:
     """Run a task that is a coroutine."""
     async with _isolation[0]():
@@ -276,11 +175,6 @@ _isolation: list[Callable[[], AbstractAsyncContextManager[Any]]] = [nullcontext]
 def isolate(around: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
     """Have each coroutine of a task run inside of a context manager, in the loop of a worker."""
     _isolation[:] = [around]
-
-
-def is_isolated() -> bool:
-    """Tell whether this is a process of a node."""
-    return _isolation[0] is not nullcontext
 
 
 def _storable(value: Any) -> Any:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
-from inspect import iscoroutinefunction, unwrap
+from inspect import isawaitable, iscoroutinefunction, unwrap
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from attrs import frozen
@@ -37,6 +36,7 @@ __all__ = [
     "in_django",
     "in_loop",
     "is_asynchronous",
+    "loop_of_project",
     "pause",
     "schemas_of",
 ]
@@ -158,13 +158,11 @@ class Bound:
     async def value(self, statement: Statement) -> Any:
         """Send a statement, and return its only value."""
         with REFUSALS:
-            answer = self.call(self.session.value, *statement)
-            return await answer if self.is_asynchronous else answer
+            return await answer_of(self.call(self.session.value, *statement))
 
     async def rows(self, sql: str, parameters: Sequence[object]) -> list[Any]:
         """Send a statement with ``%s`` for parameters, and return its rows."""
-        answer = self.call(self.session.rows, sql, parameters)
-        return list(await answer if self.is_asynchronous else answer)
+        return list(await answer_of(self.call(self.session.rows, sql, parameters)))
 
     @property
     def frame(self) -> Frame:
@@ -225,27 +223,24 @@ async def _of_django(using: str, schema: str) -> Bound:
     from txqueue.adapters.django import foreign
 
     is_asynchronous = in_asyncio()
-    # Django's connections are of the thread of synchronous code.
-    call: Callable[..., Any] = apart if is_asynchronous else _blocking
 
     def made() -> Bound:
         session = foreign(using)
-        return Bound(session, schema, is_asynchronous, session.is_open, session.is_alone, call)
+        its = session.is_open, session.is_alone
+        return Bound(session, schema, is_asynchronous, *its, call=_by_django)
 
-    found: Bound = await call(made) if is_asynchronous else call(made)
+    found: Bound = await answer_of(_by_django(made))
     return found
 
 
-def _blocking(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function that blocks, even where a handler of asyncio's runs in a loop of its own."""
-    if "DJANGO_ALLOW_ASYNC_UNSAFE" in os.environ:
-        return function(*arguments)
-    # Django refuses to block any loop; no other test is waiting for this one.
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
-    try:
-        return function(*arguments)
-    finally:
-        del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+def _by_django(function: Callable[..., T], *arguments: Any) -> T | Coroutine[Any, Any, T]:
+    """Call a function in the thread that has Django's connection; await the answer in a loop."""
+    return apart(function, *arguments) if in_asyncio() else function(*arguments)
+
+
+async def answer_of(answer: Any) -> Any:
+    """Return an answer, also one that is to be awaited."""
+    return await answer if isawaitable(answer) else answer
 
 
 async def _rows_of_interaction(cursor: Any, sql: str, parameters: Sequence[object]) -> list[Any]:
@@ -334,6 +329,23 @@ async def pause(connection: Bound, seconds: float) -> None:
         from twisted.internet.task import deferLater
 
         await deferLater(cast("Any", reactor), seconds)
+
+
+def loop_of_project() -> Callable[[Coroutine[Any, Any, T]], T]:
+    """Return what runs a coroutine in a loop of its own.
+
+    In a project of Django the loop has a thread of its own, and what its coroutines do by
+    `sync_to_async` is done here, over the connection of the caller.
+    """
+    if not _has_django():
+        return asyncio.run
+    from asgiref.sync import async_to_sync
+
+    return async_to_sync(_awaited)
+
+
+async def _awaited(coroutine: Coroutine[Any, Any, T]) -> T:
+    return await coroutine
 
 
 def in_loop() -> bool:

@@ -23,7 +23,7 @@ from txqueue.model.payload import decode
 from txqueue.model.work_item import WorkItem, find_work_type, known_work_types
 from txqueue.store.enqueueing.encryption import decrypted, decrypted_result
 from txqueue.system.clock import Clock, Timer, in_asyncio
-from txqueue.testing.connections import in_loop
+from txqueue.testing.connections import in_loop, loop_of_project
 from txqueue.testing.steps import StepsInMemory, StepsOfRows, results_of
 from txqueue.worker.handlers.running_job import HeldAssignment, OpenTransaction, RunningJob, change
 from txqueue.worker.handlers.step_store import StepStore
@@ -350,7 +350,7 @@ def run_here(
     run = _Run(assignment, opener, steps)
     if _is_of_asyncio(run.assigned.work_type):
         _check_loop(run, asynchronous)
-        return asyncio.run(_waited(run))
+        return loop_of_project()(_waited(run))
     clock = ManualClock()
     # What the handler has begun goes on while no time passes.
     steps.longest_pause = 0
