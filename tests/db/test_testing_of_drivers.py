@@ -29,7 +29,6 @@ from tests.db.tested_work import (
     TransferInThread,
     WaitsAfterwards,
     add,
-    report_on,
     wait_for_loop,
     waited,
 )
@@ -108,9 +107,12 @@ def test_a_drain_runs_them(over: Any) -> None:
     over(test)
 
 
-@pytest.mark.parametrize("work", [Transfer, TransferInAsyncio, TransferInTask])
+@pytest.mark.parametrize("work", [Transfer, TransferInAsyncio, TransferInTask, TransferInThread])
 def test_own_transactions_are_savepoints(over: Any, work: Any) -> None:
-    """What job.transaction() writes is there after it, and is undone if the handler fails."""
+    """What job.transaction() writes is there after it, and is undone if the handler fails.
+
+    Functions block: over a connection that does not, they have a thread of their own.
+    """
 
     async def test(face: Face, tester: Functions) -> None:
         await face.enqueue(work(5))
@@ -134,20 +136,6 @@ def test_each_statement_of_a_handler_is_played(over: Any, work: Any) -> None:
         found = {each.job_id: each.result for each in outcomes if each.kind == "done"}
         assert found[number] == [{"text": "50%"}, 42, 2, 0, True]
         assert await face.execute("select amount, text from app") == [(2, "50%")]
-
-    over(test)
-
-
-def test_own_transactions_of_functions(over: Any) -> None:
-    """They block: over a connection that does not, the function has a thread of its own."""
-
-    async def test(face: Face, tester: Functions) -> None:
-        await face.enqueue(TransferInThread(5))
-        await face.enqueue(TransferInThread(-5))
-        outcomes = await tester.drain([TransferInThread], raise_errors=False)
-        assert [each.kind for each in outcomes] == ["done", "retry", "done"]
-        assert await face.execute("select amount, text from app") == [(5, "50%")]
-        await tester.assert_enqueued(Mail, state="done", to="owner of 5", tags={"kind": "receipt"})
 
     over(test)
 
@@ -196,34 +184,6 @@ def test_a_statement_that_fails_is_undone(over: Any) -> None:
         assert (first.kind, second.kind) == ("done", "retry")
         assert "division by zero" in str(second.error)
         assert await face.execute("select text from app") == [("kept",)]
-
-    over(test)
-
-
-def test_retries_follow_in_time(over: Any) -> None:
-    """With until, retries and snoozes run when they would be due, and no others."""
-
-    async def test(face: Face, tester: Functions) -> None:
-        await face.enqueue(Mail("broken"))
-        outcomes = await tester.drain(until=timedelta(seconds=45), raise_errors=False)
-        assert [(each.kind, each.attempt) for each in outcomes] == [("retry", 1), ("retry", 2)]
-        outcomes = await tester.drain(until=timedelta(seconds=90), raise_errors=False)
-        assert [(each.kind, each.attempt) for each in outcomes] == [("failed", 3)]
-
-    over(test)
-
-
-def test_batches_are_followed(over: Any) -> None:
-    """The callback of a batch runs once its jobs have ended."""
-
-    async def test(face: Face, tester: Functions) -> None:
-        async with face.batch(report_on.work()) as batch:
-            for work in (add.work(1), Mail("failing")):
-                made = batch.enqueue(work)
-                if hasattr(made, "__await__"):
-                    await made
-        outcomes = await tester.drain([add, Mail], raise_errors=False)
-        assert outcomes[-1].get() == [1, 1]
 
     over(test)
 
