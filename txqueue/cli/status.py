@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txqueue.cli.options import GlobalOptions, command
-from txqueue.cli.output import Lines, show, styled, table
+from txqueue.cli.output import Columns, Lines, age_of, amount_of, listing, show, styled
 from txqueue.cli.source import read
 from txqueue.model.humanize import age, amount, duration, joined, rate
 from txqueue.policy.findings.nodes import by_application, named_versions
@@ -29,49 +29,46 @@ def nodes(options: GlobalOptions) -> None:
     show(options, {"nodes": known}, lambda: _node_tables(known))
 
 
-def _worker_row(worker: Mapping[str, Any]) -> list[object]:
-    return [
-        str(worker["pid"]),
-        worker_state(worker),
-        amount(worker["jobs"]),
-        amount(worker["weight"]),
-    ]
+def _of_running(text: Callable[[Any], object]) -> Callable[[Mapping[str, Any]], object]:
+    """Return what makes the cell of a node that runs; of others it is empty."""
+    return lambda node: text(node) if node["state"] in ("alive", "draining") else None
 
 
-def node_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Return the nodes as a table."""
-    columns = ["node", "state", "where", ">jobs", ">load", ">lag", "queues", ">heartbeat", ">up"]
-    return table("Nodes", columns, (_row(node) for node in living_first(rows)))
-
-
-def _row(node: Mapping[str, Any]) -> list[object]:
-    runs = node["state"] in ("alive", "draining")
-    # A node that cannot reach its database reports fewer fields than the database has.
-    beat, up = node.get("heartbeat_seconds"), node.get("up_seconds")
-    return [
-        node["name"],
-        styled(node["state"], COLOURS.get(node["state"], "dim")),
-        f"{node['hostname']}:{node['pid']}",
-        amount(node["jobs"]) if "jobs" in node else "-",
-        f"{node['load']:.0%}" if runs else "-",
-        _lag(node) if runs else "-",
-        joined(node["queues"], most=_QUEUES_TOLD),
-        "-" if beat is None else f"{age(beat)} ago",
-        age(up) if runs and up is not None else "-",
-    ]
-
-
-def _lag(node: Mapping[str, Any]) -> str:
+def _lag(node: Mapping[str, Any]) -> str | None:
     """Return the node's reactor lag."""
     lag = node.get("report", {}).get("lag")
-    return "-" if lag is None else duration(lag)
+    return None if lag is None else duration(lag)
+
+
+def _age(node: Mapping[str, Any], name: str, after: str = "") -> str | None:
+    """Return an age; a node that cannot reach its database reports fewer than the database has."""
+    return None if node.get(name) is None else age(node[name]) + after
+
+
+_NODES: Columns = {
+    "node": "name",
+    "state": lambda node: styled(node["state"], COLOURS.get(node["state"], "dim")),
+    "where": lambda node: f"{node['hostname']}:{node['pid']}",
+    ">jobs": lambda node: amount(node["jobs"]) if "jobs" in node else None,
+    ">load": _of_running(lambda node: f"{node['load']:.0%}"),
+    ">lag": _of_running(_lag),
+    "queues": lambda node: joined(node["queues"], most=_QUEUES_TOLD),
+    ">heartbeat": lambda node: _age(node, "heartbeat_seconds", " ago"),
+    ">up": _of_running(lambda node: _age(node, "up_seconds")),
+}
+_WORKERS: Columns = {
+    ">process": "pid",
+    "state": worker_state,
+    ">jobs": amount_of("jobs"),
+    ">weight": amount_of("weight"),
+}
 
 
 def _node_tables(rows: Sequence[Mapping[str, Any]]) -> Lines:
     if not rows:
         yield styled("No node has ever registered; start one: twistd -n txqueue --app MODULE")
         return
-    yield node_table(rows)
+    yield from listing("Nodes", _NODES, living_first(rows))
     for node in rows:
         if isinstance(node.get("workers"), list):
             yield ""
@@ -87,9 +84,7 @@ def _node_tables(rows: Sequence[Mapping[str, Any]]) -> Lines:
 
 def _itself(node: Mapping[str, Any]) -> Lines:
     """Yield what a node reports only about itself, to a command that is connected to it."""
-    columns = [">process", "state", ">jobs", ">weight"]
-    rows = (_worker_row(worker) for worker in node["workers"])
-    yield table(f"Workers of {node['name']}", columns, rows)
+    yield from listing(f"Workers of {node['name']}", _WORKERS, node["workers"])
     if not node["has_lease"]:
         yield styled("Its lease has expired: it starts no jobs until it has renewed it.", "red")
 
@@ -109,17 +104,16 @@ def status(options: GlobalOptions) -> None:
 
 
 def _tables(document: Mapping[str, Any]) -> Lines:
-    if document["queues"]:
-        rows = largest(document["queues"], MOST_SHOWN)
-        yield _queue_table(rows)
-        # A node of an older version tells of no others.
-        others = document.get("other_queues", {"names": 0})["names"]
-        yield from _more(len(document["queues"]) - len(rows) + others, "queues with fewer jobs")
-    else:
-        yield styled("No queue has jobs, and no node serves one.")
+    rows = largest(document["queues"], MOST_SHOWN)
+    most = max((row["ready"] for row in rows), default=0)
+    yield from listing(
+        "Queues", _queue_columns(most), rows, "No queue has jobs, and no node serves one."
+    )
+    left = len(document["queues"]) - len(rows) + document["other_queues"]["names"]
+    yield from _more(left, "queues with fewer jobs")
     yield ""
     nodes = living_first(node for node in document["nodes"] if node["state"] != "stopped")
-    yield node_table(nodes[:MOST_SHOWN]) if nodes else styled("No node runs.")
+    yield from listing("Nodes", _NODES, nodes[:MOST_SHOWN], "No node runs.")
     yield from _more(len(nodes) - MOST_SHOWN, "nodes: txqueue nodes")
     stopped = len(document["nodes"]) - len(nodes)
     history = document["history"]
@@ -129,11 +123,10 @@ def _tables(document: Mapping[str, Any]) -> Lines:
         + (f". Stopped nodes: {stopped}" if stopped else ""),
         "dim",
     )
-    # A node of an older version tells of none.
-    if blocked := document.get("blocked"):
+    if blocked := document["blocked"]:
         yield ""
-        yield _blocked_table(blocked[:MOST_SHOWN])
-        for sentence in document.get("blocked_left_out", ()):
+        yield from listing("Why jobs wait", _BLOCKED, blocked[:MOST_SHOWN])
+        for sentence in document["blocked_left_out"]:
             yield styled(f"{sentence[0].upper()}{sentence[1:]}.", "dim")
     for warning in document["warnings"]:
         yield _warning(warning)
@@ -144,35 +137,28 @@ def _more(left: int, what: str) -> Lines:
         yield styled(f"and {amount(left)} more {what}", "dim")
 
 
-def _queue_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    columns = ["queue", ">ready", "", ">waiting", ">running", ">failed", ">oldest", ">done/s"]
-    most = max(row["ready"] for row in rows)
-    return table("Queues", columns, (_queue_row(row, most) for row in rows))
+def _queue_columns(most: int) -> Columns:
+    """Return the columns of queues, of which the longest bar stands for the most ready jobs."""
+    return {
+        "queue": "queue",
+        ">ready": amount_of("ready"),
+        "": lambda row: styled("█" * (round(BAR * row["ready"] / most) if most else 0), "cyan"),
+        ">waiting": amount_of("waiting"),
+        ">running": amount_of("assigned"),
+        ">failed": lambda row: styled(amount(row["failed"]), "red" if row["failed"] else ""),
+        ">oldest": age_of("oldest_ready_seconds"),
+        ">done/s": lambda row: rate(row["done_per_second"]),
+    }
 
 
-def _queue_row(row: Mapping[str, Any], most: int) -> list[object]:
-    oldest = row["oldest_ready_seconds"]
-    return [
-        row["queue"],
-        amount(row["ready"]),
-        styled("█" * (round(BAR * row["ready"] / most) if most else 0), "cyan"),
-        amount(row["waiting"]),
-        amount(row["assigned"]),
-        styled(amount(row["failed"]), "red" if row["failed"] else ""),
-        "-" if oldest is None else age(oldest),
-        rate(row["done_per_second"]),
-    ]
-
-
-def _blocked_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    columns = [">jobs", "reason", "queue", "type", "such as"]
-    return table("Why jobs wait", columns, (_blocked_row(row) for row in rows))
-
-
-def _blocked_row(row: Mapping[str, Any]) -> list[object]:
-    style = {"fault": "red", "act": "yellow"}.get(row["gravity"], "")
-    reason = styled(row["reason"], style)
-    return [amount(row["jobs"]), reason, row["queue"], row["work_type"], f"job {row['job_id']}"]
+_GRAVITIES = {"fault": "red", "act": "yellow"}
+_BLOCKED: Columns = {
+    ">jobs": amount_of("jobs"),
+    "reason": lambda row: styled(row["reason"], _GRAVITIES.get(row["gravity"], "")),
+    "queue": "queue",
+    "type": "work_type",
+    "such as": lambda row: f"job {row['job_id']}",
+}
 
 
 def _warning(warning: Mapping[str, str]) -> RenderableType:
