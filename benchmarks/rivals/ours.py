@@ -14,6 +14,7 @@ from statistics import quantiles
 from typing import Any
 
 from attrs import frozen
+from rich.progress import Progress
 
 from benchmarks.endings import Steps, drained
 from benchmarks.rivals.commits import Enqueuer, Work
@@ -35,7 +36,7 @@ from benchmarks.rivals.rival import (
     statements_in,
 )
 from benchmarks.rivals.work import Start, Started, starts_in
-from txqueue.demo.environment import Advance, TemporarySchema
+from txqueue.demo.environment import Stages, TemporarySchema
 from txqueue.demo.node import RunningNode, enqueue_all, publish, wait_until_done
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.inquiries.reader import Session
@@ -54,12 +55,9 @@ NO_CLIENT = 1 << 20
 NUMBERS = '{"client": :client_id, "number": :number}'
 
 
-class Silent:
-    """Shows no stages."""
-
-    def begin(self, name: str, total: int | None = None) -> Advance:  # noqa: ARG002 - of Stages
-        """Show nothing."""
-        return lambda _: None
+def silent() -> Stages:
+    """Return what shows no stages."""
+    return Stages(Progress(disable=True))
 
 
 @frozen
@@ -147,7 +145,7 @@ class Ours:
     def steps(self, jobs: int) -> Figures:
         """Measure a drain of jobs of five empty steps, with a node that has run some."""
         with (
-            own_schema(self.dsn, Silent()) as target,
+            own_schema(self.dsn, silent()) as target,
             target.session() as session,
             RunningNode(target, STEPS_APP, WORKERS, settings={"PYTHONPATH": importable()}) as node,
         ):
@@ -167,7 +165,7 @@ def warm_node(
     """Run a node that has run some jobs, in a schema of its own."""
     settings = {"PYTHONPATH": importable()}
     with (
-        own_schema(dsn, Silent()) as target,
+        own_schema(dsn, silent()) as target,
         target.session() as session,
         RunningNode(target, APP, workers, settings=settings) as node,
     ):
@@ -197,7 +195,7 @@ def working(dsn: str) -> Iterator[Work]:
 @contextmanager
 def enqueuing(dsn: str) -> Iterator[Work]:
     """Make a queue without a node."""
-    with own_schema(dsn, Silent()) as target, target.session() as session:
+    with own_schema(dsn, silent()) as target, target.session() as session:
         publish(session, Started)
         yield Work(dsn, statement(target), list)
 

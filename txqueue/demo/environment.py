@@ -8,34 +8,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
-from txqueue.model.humanize import amount, rate
 from txqueue.store.inquiries.reader import Session
 from txqueue.store.schema.migrations import migrate
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, ProgressColumn, Task, TaskID
-    from rich.text import Text
+    from rich.progress import Progress, TaskID
 
 
 Advance = Callable[[int], None]
 """A function that shows how much of a stage is done, in the unit of the stage's total."""
-
-
-class Stages(Protocol):
-    """Shows the stages of an operation one after the other, each with its progress."""
-
-    def begin(self, name: str, total: int | None = None) -> Advance:
-        """Begin a stage, which ends the one before.
-
-        Args:
-            name: The stage's name.
-            total: How much the stage has to do, for instance how many jobs; None if unknown.
-        """
 
 
 @define
@@ -64,8 +50,8 @@ class Pace:
 
 
 @define
-class Bars:
-    """Progress bars, one for each stage of an operation.
+class Stages:
+    """Shows the stages of an operation one after the other, each with a bar for its progress.
 
     Args:
         progress: Draws the bars.
@@ -75,7 +61,12 @@ class Bars:
     _current: TaskID | None = field(default=None, init=False)
 
     def begin(self, name: str, total: int | None = None) -> Advance:
-        """Begin a stage; the previous stage's bar stays on screen if that stage had a total."""
+        """Begin a stage, which ends the one before; the bar of one with a total stays on screen.
+
+        Args:
+            name: The stage's name.
+            total: How much the stage has to do, for instance how many jobs; None if unknown.
+        """
         self._end()
         current = self._current = self._progress.add_task(name, total=total)
         return lambda done: self._progress.update(current, completed=done)
@@ -91,43 +82,21 @@ class Bars:
 
 
 @contextmanager
-def bars(out: Console | None = None) -> Iterator[Bars]:
+def bars(out: Console | None = None) -> Iterator[Stages]:
     """Show the stages of a long operation as bars, if the output is a terminal.
 
     Args:
         out: Where the bars are drawn; by default standard error.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
 
     out = out or Console(stderr=True)
     columns = (SpinnerColumn(finished_text=" "), TextColumn("{task.description}", markup=False))
     with Progress(
-        *columns, BarColumn(), _column(), console=out, disable=not out.is_terminal
+        *columns, BarColumn(), TaskProgressColumn(), console=out, disable=not out.is_terminal
     ) as progress:
-        yield Bars(progress)
-
-
-def _column() -> ProgressColumn:
-    from rich.progress import ProgressColumn
-    from rich.text import Text
-
-    class Counts(ProgressColumn):
-        """The column of a progress bar with the count, the total and the rate."""
-
-        def render(self, task: Task) -> Text:
-            return Text(_counts(task), style="dim")
-
-    return Counts()
-
-
-def _counts(task: Task) -> str:
-    done, elapsed = int(task.completed), task.finished_time or task.elapsed or 0.0
-    total = f" of {amount(int(task.total))}" if task.total is not None else ""
-    if not done:
-        return ""
-    speed = f"  {rate(done / elapsed)}/s" if elapsed > 0 else ""
-    return f"{amount(done)}{total}{speed}"
+        yield Stages(progress)
 
 
 @frozen
