@@ -60,6 +60,34 @@ HANDLED: Final[Mapping[tuple[str, str], tuple[str, object]]] = {
     ("mailbox.Deliver", '{"mailbox": "ada", "number": 2}'): ("done", None),
 }
 
+# A page says that asyncio writes as the other runtimes do.
+IN_ASYNCIO: Final = Block(
+    "python",
+    "file",
+    "billing_asyncio.py",
+    """import asyncio
+
+from attrs import define
+from txqueue import RunningJob, Runtime, WorkItem
+
+
+@define
+class BillInAsyncio(WorkItem):
+    '''Adds an amount, awaiting asyncio.'''
+
+    account: int
+    amount: int
+    runtime = Runtime.ASYNCIO
+
+    async def perform(self, job: RunningJob) -> None:
+        await asyncio.sleep(0.01)
+        async with job.transaction() as txn:
+            await txn.execute(
+                "update account set balance = balance + %s where id = %s",
+                [self.amount, self.account],
+            )
+""",
+)
 
 # Django 6.0 has what is a package for earlier ones.
 _CHANGES_OF_TASKS: Final[Mapping[str, str]] = (
@@ -292,7 +320,7 @@ def test_encrypted_work_runs(migrated_database18: str, tmp_path: Path) -> None:
 def test_the_handlers_run(migrated_database18: str, tmp_path: Path) -> None:
     """Each as the page says."""
     run_sql(migrated_database18, ACCOUNT)
-    sources = files(HOWTO / "write-handlers.md")
+    sources = [*files(HOWTO / "write-handlers.md"), IN_ASYNCIO]
     apps = " ".join(f"--app {Path(block.name).stem}" for block in sources)
     with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
         session.follow(sources)
