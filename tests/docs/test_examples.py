@@ -354,10 +354,9 @@ def test_functions_run_as_work(migrated_database18: str, tmp_path: Path) -> None
 
 def test_queues_are_looked_after(migrated_database18: str, tmp_path: Path) -> None:
     """From the command line, by an AMP client of ten lines, and with `Admin`."""
-    run_sql(migrated_database18, ORDERS)
     page = HOWTO / "administer.md"
     with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
-        session.follow([*files(README), *blocks(page)])
+        session.follow(blocks(page))
     (client,) = (block for block in files(page) if block.name == "pause.py")
     assert len([line for line in client.text.splitlines() if line]) == 10
     acts = run_sql(migrated_database18, "select what from txqueue.action order by action_id")
