@@ -114,50 +114,11 @@ def test_a_group_stays_busy(node: Master, other: Master) -> None:
     assert node.job(second)["waiting_for"] == "group"
 
 
-def adoptable(node: Master, known: Sequence[int] = ()) -> dict[int, list[int]]:
-    """The jobs of each assignment that a node finds when it looks for what it does not know."""
-    node.cursor.execute(
-        "select assignment, chunk from txqueue.direct_jobs(%s, null, %s::bigint[])",
-        (node.incarnation, list(known)),
-    )
-    found = node.cursor.fetchall()
-    return {key: [job.job_id for job in read_chunk(chunk)] for key, chunk in found}
-
-
-def test_an_assignment_is_found_whole_or_not_at_all(node: Master, other: Master) -> None:
-    """One of its rows may be younger than the moment for which what is on its way is left alone."""
-    ids = node.enqueue({}, {})
-    (said,) = passed(node, other, node.claim())
-    age = (
-        "update txqueue.job_assigned set assigned_at = now() - interval '1 second'"
-        " where job_id = any (%s)"
-    )
-    node.cursor.execute(age, (ids[:1],))
-    assert adoptable(other) == {}
-    node.cursor.execute(age, (ids,))
-    assert adoptable(other) == {said["assignment"]: ids}
-    assert adoptable(other, [said["assignment"]]) == {}
-
-
 def test_one_pass_has_one_moment(node: Master, other: Master) -> None:
     """However many it passes on."""
     node.enqueue(*[{} for _ in range(500)])
     passed(node, other, node.claim())
     assert node.value("select count(distinct assigned_at) from txqueue.job_assigned") == 1
-
-
-def test_what_is_found_is_bounded(node: Master, other: Master) -> None:
-    """By its payloads' size; the rest is found once the first is known."""
-    text = "x" * 900_000
-    found: list[int] = []
-    for _ in range(8):
-        node.enqueue({"payload": {"text": text}})
-        passed(node, other, node.claim())
-    node.cursor.execute("update txqueue.job_assigned set assigned_at = now() - interval '1 second'")
-    while new := adoptable(other, found):
-        assert len(new) <= 4
-        found += new
-    assert len(found) == 8
 
 
 def test_what_is_assigned_can_be_compared(node: Master) -> None:

@@ -41,15 +41,12 @@ def aged(session: Master) -> None:
     session.cursor.execute("update txqueue.job set assigned_at = assigned_at - interval '1 second'")
 
 
-def handed(
-    session: Master, *known: int, assignment: int | None = None
-) -> dict[int, list[AssignedJob]]:
-    """Ask what was handed to a node; returns the jobs by assignment."""
+def handed(session: Master, assignment: int | None) -> list[AssignedJob]:
+    """Read the jobs of an assignment that was handed to a node."""
     session.cursor.execute(
-        "select assignment, chunk from txqueue.direct_jobs(%s, %s, %s::bigint[])",
-        (session.incarnation, assignment, list(known)),
+        "select chunk from txqueue.direct_jobs(%s, %s)", (session.incarnation, assignment)
     )
-    return {number: read_chunk(chunk) for number, chunk in session.cursor.fetchall()}
+    return [job for (chunk,) in session.cursor.fetchall() for job in read_chunk(chunk)]
 
 
 def test_a_job_is_assigned_at_once(node: Master, other: Master) -> None:
@@ -165,25 +162,19 @@ def test_a_job_that_commits_after_its_node_has_died(node: Master, other: Master)
     assert other.job(job.job_id)["deaths"] == 0
 
 
-def test_a_node_looks_for_what_it_was_handed(node: Master, other: Master) -> None:
-    """Its own, unknown, and not the latest ones; a known one is read by its number."""
+def test_a_node_reads_what_it_was_handed(node: Master, other: Master) -> None:
+    """Not what another node was, nor what it has claimed itself."""
     first, second = put(other, node, payload='{"n": 1}'), put(other, node, options='{"timeout": 1}')
     foreign = put(other, other)
-    claimed = node.enqueue({})
-    node.claim()
-    assert handed(node) == {}
-    aged(node)
-    assert first.assignment is not None
-    assert second.assignment is not None
-    expected = {
-        first.assignment: [AssignedJob(first.job_id, "test.kind", 1, 1, {"n": 1})],
-        second.assignment: [AssignedJob(second.job_id, "test.kind", 1, 1, {}, {"timeout": 1})],
-    }
-    assert handed(node) == expected
-    assert handed(node, first.assignment).keys() == {second.assignment}
-    assert handed(node, assignment=first.assignment).keys() == {first.assignment}
-    assert handed(node, assignment=foreign.assignment) == {}
-    assert node.job(claimed[0])["state"] == "assigned"
+    node.enqueue({})
+    [claimed] = node.claim()
+    assert handed(node, first.assignment) == [
+        AssignedJob(first.job_id, "test.kind", 1, 1, {"n": 1})
+    ]
+    assert handed(node, second.assignment) == [
+        AssignedJob(second.job_id, "test.kind", 1, 1, {}, {"timeout": 1})
+    ]
+    assert handed(node, foreign.assignment) == handed(node, claimed.assignment) == []
 
 
 def test_one_assignment_that_rotation_took_apart(node: Master) -> None:
@@ -193,21 +184,20 @@ def test_one_assignment_that_rotation_took_apart(node: Master) -> None:
         "update txqueue.job set assignment = %s, lane = case job_id when %s then 3 else 5 end",
         (jobs[0].assignment, jobs[0].job_id),
     )
-    aged(node)
-    (found,) = handed(node).values()
+    found = handed(node, jobs[0].assignment)
     assert [job.job_id for job in found] == [job.job_id for job in jobs]
 
 
 def test_roles(node: Master) -> None:
-    """The enqueue role may use direct dispatch; only a node may poll for jobs handed to it."""
+    """The enqueue role may use direct dispatch; only a node may read jobs handed to it."""
     with playing(node, "txqueue_enqueue"):
         assert put(node, node).assignment is not None
         assert node.value("select txqueue.identity()")
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
-            handed(node)
+            handed(node, 1)
     with playing(node, "txqueue_worker"):
         assert put(node, node).assignment is not None
-        handed(node)
+        handed(node, 1)
 
 
 def test_lanes_turn(node: Master, other: Master) -> None:

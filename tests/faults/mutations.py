@@ -225,17 +225,6 @@ MUTATIONS: Final = {
         "        if elapsed < PACE_WINDOW:",
         "        if elapsed < 3600:",
     ),
-    "an assignment that arrives twice is performed twice": _of(
-        "peers_late",
-        "expected I5 I7",
-        "txqueue/node/state/arrivals.py",
-        "if arrived[place] == assignment:",
-        "if False:",
-        # No bug, but polls then often find what a late message also names.
-        "txqueue/node/arrival/orphans.py",
-        "OFTEN, NOW_AND_THEN, SELDOM = 1.0, 2.0, 10.0",
-        "OFTEN, NOW_AND_THEN, SELDOM = 0.1, 0.1, 0.1",
-    ),
     "what a dead node held is rescued in part": _of(
         "groups_and_death",
         "run I1 I10",

@@ -356,7 +356,7 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
         "from ...store.calls import claim\n"
         "from twisted.protocols import amp\n"
         "def late():\n"
-        "    from .orphans import Registry\n"
+        "    from .notifications import Registry\n"
         "if TYPE_CHECKING:\n"
         "    import twisted\n"
     )
@@ -372,7 +372,7 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
         "txqueue.node.arrival.assigned",
         "txqueue.store.calls",
         "twisted.protocols.amp",
-        "txqueue.node.arrival.orphans",
+        "txqueue.node.arrival.notifications",
     }
 
 

@@ -27,7 +27,7 @@ class NodeFigures:
         completions: How long statements took that write done jobs.
         waits: How long jobs waited, by queue and work type; see `Meters`.
         deliveries: How many jobs arrived, by the way: ``claim``, ``direct``, ``notified``,
-            ``peer``, ``adopted``.
+            ``peer``.
         given_back: How many jobs the node returned to the queue because it did not hold them.
         worker_deaths: How many worker processes ended without being told to.
         rescues: How many jobs of dead nodes it returned to the queue; see `Meters`.
@@ -78,8 +78,7 @@ def figures_of(node: Services) -> NodeFigures:
             "claim": meters.claimed,
             "direct": node.credits.describe()["delivered"],
             "notified": node.open_credit.received,
-            "peer": node.handover.received,
-            "adopted": node.orphans.adopted,
+            "peer": node.inbox.received,
         },
         given_back=node.reconciliation.given_back,
         worker_deaths=meters.worker_deaths,
@@ -172,10 +171,7 @@ class Description:
             "has_lease": node.lease.identity is not None,
             "load": node.workers.load,
             "workers": described(node.workers.all),
-            "direct_dispatch": {
-                **node.credits.describe(),
-                "adopted": node.orphans.adopted,
-            },
+            "direct_dispatch": node.credits.describe(),
             "unwritten": not node.completions.is_clean,
             "missing": node.reconciliation.missing,
             "given_back": node.reconciliation.given_back,

@@ -47,7 +47,8 @@ class Node(MultiService):
             *self._takers,
             services.notifications,
             services.open_credit,
-            services.orphans,
+            services.inbox,
+            services.reconciliation,
             services.peer_network,
             services.lease_proxy,
             services.lag,
@@ -67,7 +68,6 @@ class Node(MultiService):
         return [
             services.claimer,
             services.scheduler,
-            services.reconciliation,
             services.maintenance,
             services.archiving,
         ]
@@ -108,7 +108,8 @@ class Node(MultiService):
         await services.handover.drain()
         await services.worker_pool.drain()
         await _stop(services.suspect_processes, services.watchdog, services.worker_pool)
-        await _stop(services.notifications, services.open_credit, services.orphans)
+        await _stop(services.notifications, services.open_credit, services.inbox)
+        await _stop(services.reconciliation)
         await _stop(services.peer_network, services.lease_proxy, services.lag, services.admin)
         await services.completions.close()
         await services.end_notifier.close()

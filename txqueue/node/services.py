@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 
 from txqueue.model.work_item import type_version
-from txqueue.node.arrival.assigned import Credits, Intake, OpenCredit
+from txqueue.node.arrival.assigned import Credits, Inbox, Intake, OpenCredit
 from txqueue.node.arrival.claimer import Claimer
 from txqueue.node.arrival.notifications import DatabaseNotices, Notifications
-from txqueue.node.arrival.orphans import OrphanFinder
 from txqueue.node.arrival.scheduler import ConditionChecks, Scheduler
 from txqueue.node.description import Description
 from txqueue.node.leasing.heartbeats import DatabaseLife, Heartbeats, LeaseKeeper, LeaseProxy
@@ -25,7 +24,7 @@ from txqueue.node.settings import (
     served_types,
     worker_settings,
 )
-from txqueue.node.state.arrivals import Deduplicator, Inbox, Meters
+from txqueue.node.state.arrivals import Deduplicator, Meters
 from txqueue.node.state.collaborators import BeatListener, IMasterReactor
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Wakeups
@@ -73,7 +72,7 @@ class Services:
         self.lease = lease = Lease(settings.lease)
         self.lifecycle = lifecycle = Lifecycle(reactor)
         wakeups = Wakeups(reactor, IdlePace(settings.lease, settings.poll))
-        deduplicator, inbox = Deduplicator(), Inbox(wakeups)
+        deduplicator = Deduplicator()
         self.meters = meters = Meters()
         self.peers = peers = PeerTable(reactor)
         self.versions = versions = WorkerVersions(
@@ -128,6 +127,8 @@ class Services:
         self.archiving = Archiving(reactor, functions, settings.dsn, settings.schema)
 
         # The jobs that others assign to this node.
+        intake = Intake(workers, deduplicator, lifecycle, completions)
+        self.inbox = inbox = Inbox(reactor, functions, lease, intake)
         self.credits = credits = Credits(
             reactor,
             functions,
@@ -140,7 +141,6 @@ class Services:
             inbox,
             wakeups,
         )
-        intake = Intake(workers, deduplicator, lifecycle, completions)
         self.open_credit = open_credit = OpenCredit(
             reactor, functions, listener, notices, lease, lifecycle, workers, intake, wakeups
         )
@@ -153,12 +153,8 @@ class Services:
             workers,
             peers,
             own_report,
-            deduplicator,
             inbox,
             completions,
-        )
-        self.orphans = OrphanFinder(
-            reactor, functions, lease, inbox, workers, intake, credits, peers, wakeups
         )
 
         # The jobs that this node claims, and those that it enqueues.

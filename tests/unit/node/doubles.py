@@ -41,6 +41,18 @@ class Loop:
 
 
 @define
+class Named:
+    """An inbox: the assignments that it is to read."""
+
+    numbers: list[int] = field(factory=list)
+    is_empty: bool = True
+
+    def read(self, assignments: Sequence[int]) -> None:
+        """Note them."""
+        self.numbers += assignments
+
+
+@define
 class Workers:
     """Workers that run nothing: they note what they are handed, and have room for it."""
 

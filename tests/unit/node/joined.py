@@ -9,11 +9,11 @@ from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.task import Clock
 from twisted.test.iosim import FakeTransport, connect
 
-from tests.unit.node.doubles import Loop, Workers, fake, lease_of
+from tests.unit.node.doubles import Loop, Named, Workers, fake, lease_of
 from txqueue.client.node_link import Membership
 from txqueue.model.assignment import Assignment
 from txqueue.node.arrival.assigned import Credits
-from txqueue.node.state.arrivals import Deduplicator, Inbox
+from txqueue.node.state.arrivals import Deduplicator
 from txqueue.node.state.lease import Identity, Lifecycle
 from txqueue.node.state.periodic import Wakeups
 from txqueue.policy.placement.credit import NodeLoad
@@ -51,7 +51,7 @@ class House:
         self.lease = lease_of(INCARNATION, NODE)
         self.lifecycle = Lifecycle(Loop())
         self.wakeups = Wakeups(self.clock)
-        self.inbox = Inbox(self.wakeups)
+        self.inbox = Named()
         self.peers: list[NodeLoad] = []
         self.forwarded: dict[int, list[int]] = {}
         self.peers_woken = 0
@@ -66,7 +66,7 @@ class House:
             workers=fake(self.workers),
             peers=fake(self),
             deduplicator=Deduplicator(),
-            inbox=self.inbox,
+            inbox=fake(self.inbox),
             wakeups=self.wakeups,
         )
         self.server = PipeServer({}, greet=self.credits.greet)

@@ -1,26 +1,16 @@
 """A master with a valid certificate that lies, repeats messages or floods harms no other."""
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
 from twisted.protocols import amp
 
-from tests.unit.node.doubles import Loop, Records, Workers, fake, lease_of
 from tests.unit.wire.mesh import LIMIT, Caller, Member, Start, introduced, met
 from tests.waiting import eventually, within
-from txqueue.model.assignment import Assignment
-from txqueue.node.arrival.assigned import Intake
-from txqueue.node.arrival.orphans import OrphanFinder
 from txqueue.node.peers.peer import MOST_NUMBERS, numbers_in
-from txqueue.node.state.arrivals import MOST_NAMED, Deduplicator, Inbox
-from txqueue.node.state.lease import Lifecycle
-from txqueue.node.state.periodic import Wakeups
 from txqueue.policy.placement.peers import NodeReport
-from txqueue.store.node.functions import StoredFunctions
 from txqueue.wire.commands import Hello, ReportLoad, Steal, Take, WakePeer
 
 
@@ -112,76 +102,6 @@ def test_numbers_that_are_no_assignments(text: str) -> None:
 def test_numbers_come_as_they_were_sent(numbers: list[int]) -> None:
     """Up to as many as a message may have."""
     assert numbers_in(",".join(map(str, numbers))) == numbers[:MOST_NUMBERS]
-
-
-class Nothing:
-    """A database in which a node has one assignment, and was asked for others."""
-
-    def __init__(self) -> None:
-        self.asked: list[int | None] = []
-
-    async def direct_jobs(
-        self,
-        incarnation: int,
-        assignment: int | None = None,
-        known: object = (),
-    ) -> list[Assignment]:
-        """The jobs of an assignment, if it is this node's."""
-        self.asked.append(assignment)
-        own = Assignment(incarnation, 7, 0, 1, 1, "[]")
-        return [own] if assignment in (7, None) else []
-
-
-class Reader:
-    """What reads what a message names."""
-
-    are_out, has_fresh = False, True
-
-    def __init__(self) -> None:
-        clock = Clock()
-        self.functions = Nothing()
-        self.workers = Workers()
-        wakeups = Wakeups(clock)
-        self.inbox = Inbox(wakeups)
-        self.orphans = OrphanFinder(
-            clock,
-            cast("StoredFunctions", self.functions),
-            lease=lease_of(),
-            inbox=self.inbox,
-            workers=fake(self.workers),
-            intake=Intake(fake(self.workers), Deduplicator(), Lifecycle(Loop()), fake(Records())),
-            clients=fake(self),
-            peers=fake(self),
-            wakeups=wakeups,
-        )
-        self.orphans.running = 1
-
-    @property
-    def performed(self) -> list[int]:
-        """The assignments that are performed."""
-        return [each.number for each in self.workers.performed]
-
-
-def test_only_what_the_database_assigns_is_performed_and_once() -> None:
-    """Foreign, absent and repeated numbers perform nothing."""
-    reader = Reader()
-    reader.inbox.read([5, 7, 7, 9, 2**63 - 1])
-    for _ in range(2):
-        Deferred.fromCoroutine(reader.orphans.step())
-        reader.inbox.read([7])
-    assert reader.performed == [7]
-    assert reader.functions.asked == [5, 7, 9, 2**63 - 1, None, 7]
-
-
-def test_too_many_numbers_become_one_poll() -> None:
-    """They take no memory, and no statement each: all that is there is found by one."""
-    reader = Reader()
-    for first in range(0, MOST_NAMED + 1, MOST_NAMED // 2):
-        reader.inbox.read(range(first + 8, first + 8 + MOST_NAMED // 2))
-    assert reader.inbox._named == []
-    Deferred.fromCoroutine(reader.orphans.step())
-    assert reader.functions.asked == [None]
-    assert reader.performed == [7]
 
 
 @given(st.text())

@@ -16,7 +16,7 @@ from txqueue.errors import TxqueueError
 from txqueue.model.assignment import Assignment
 from txqueue.model.humanize import plain
 from txqueue.node.arrival.notifications import DatabaseNotices
-from txqueue.node.state.arrivals import Deduplicator, Inbox
+from txqueue.node.state.arrivals import Deduplicator
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.policy.placement.credit import (
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 @define(eq=False, repr=False, slots=False)
 class Intake:
-    """Takes each assignment once, though notifications, messages and polls may all name it.
+    """Takes each assignment once, though several messages may name it.
 
     Jobs that a client's message brings do not pass here.
 
@@ -88,9 +88,59 @@ class Intake:
         return accepted
 
 
-# A client may commit a transaction and vanish: for this many seconds after clients last held
-# credit, the node polls often for jobs whose message was lost.
-LINGER = 30.0
+# The most assignments that wait to be read, as each costs a statement; the reconciliation returns
+# the jobs of all others.
+MOST_NAMED = 2_000
+
+
+@define(eq=False, repr=False, slots=False)
+class Inbox(Periodic):
+    """Reads the assignments that messages of clients and peers have named by their numbers only.
+
+    Args:
+        clock: Times the retries.
+        functions: The stored functions.
+        lease: The node's lease; without it nothing is read.
+        intake: Takes the jobs.
+
+    Attributes:
+        received: How many jobs this service has read so far.
+    """
+
+    name = "inbox"
+
+    _functions: StoredFunctions
+    _lease: Lease
+    _intake: Intake
+    received: int = field(init=False, default=0)
+    _named: dict[int, None] = field(init=False, factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all assignments that were named are read."""
+        return not self._named
+
+    def read(self, assignments: Sequence[int]) -> None:
+        """Have assignments read, each once."""
+        left = MOST_NAMED - len(self._named)
+        self._named.update(dict.fromkeys(assignments[:left]))
+        self.alarm.ring()
+
+    async def step(self) -> float | None:
+        """Read all assignments that were named, and run their jobs."""
+        while self._named:
+            if (identity := self._lease.identity) is None:
+                self._named.clear()
+                break
+            number = next(iter(self._named))
+            taken = self._intake.take(
+                await self._functions.direct_jobs(identity.incarnation, number)
+            )
+            self.received += sum(assignment.jobs for assignment in taken)
+            del self._named[number]
+        return None
+
+
 # How often the distribution of credit over nodes is reviewed, seconds.
 EVEN_OUT = 1.0
 # Characters of a client's database in the log.
@@ -119,7 +169,7 @@ class Credits:
     """Grants credit while the queue has no backlog and nodes have room; runs delivered jobs.
 
     Args:
-        clock: Tells how long ago clients last held credit.
+        clock: Times the reviews of the credit.
         queue: The queue; clients of another queue are refused.
         name: The node's name.
         lease: The node's lease; without it no credit is granted.
@@ -127,8 +177,8 @@ class Credits:
         workers: Run delivered jobs; their room limits the credit.
         peers: The other masters, whose room counts for credit too.
         deduplicator: Filters assignments that arrived before.
-        inbox: Collects assignments that a client has named by number only.
-        wakeups: Wakes the search for orphans when a client joins, and the claimer when one asks.
+        inbox: Reads assignments that a client has named by number only.
+        wakeups: Wakes the claimer when a client asks.
     """
 
     log = Logger()
@@ -150,7 +200,7 @@ class Credits:
         self._was_draining = False
         self._has_backlog = True
         self._is_short = False
-        self._out_at = self._evened_at = float("-inf")
+        self._evened_at = float("-inf")
         self._count = 0
 
     def greet(self, pipe: Pipe) -> tuple[Responders, Callable[[], None]]:
@@ -168,13 +218,6 @@ class Credits:
 
         responders: Responders = {Join: join, Deliver: deliver, WakeNode: self._on_wake}
         return responders, lambda: self._on_leave(guest)
-
-    @property
-    def are_out(self) -> bool:
-        """Whether jobs may be on their way to this node by direct dispatch."""
-        if any(guest.stock.total() for guest in self._guests):
-            self._out_at = self._clock.seconds()
-        return self._clock.seconds() - self._out_at < LINGER
 
     def describe(self) -> dict[str, int]:
         """Return how many processes have joined, their credit, and how many jobs they delivered."""
@@ -260,7 +303,6 @@ class Credits:
 
     def _give(self, guest: _Guest, node: NodeLoad, weight: int) -> None:
         guest.stock[node.incarnation] += weight
-        self._out_at = self._clock.seconds()
         identity = self._lease.reaching
         guest.pipe.say(
             Credit,
@@ -282,7 +324,6 @@ class Credits:
             guest.has_joined = True
             self._guests.append(guest)
             self.review()
-            self._wakeups.orphans.ring()
         return {"name": self._name}
 
     def _refuse(self, queue: QueueIdentity) -> None:
@@ -304,7 +345,6 @@ class Credits:
     def _on_leave(self, guest: _Guest) -> None:
         if guest in self._guests:
             self._guests.remove(guest)
-            self._out_at = self._clock.seconds()
             self.review()
 
     def _on_wake(self) -> dict[str, Any]:

@@ -54,9 +54,6 @@ CHECK = 1.0
 SOON = 0.05
 # Retry: NOTIFY may work again after a failover. Seconds.
 UNHEARD_RETRY = 600.0
-# After a loss, jobs that notifications may have named are polled for so many times: the first poll
-# leaves out those of the last moment.
-POLLS = 2
 # Each probe wakes all listening sessions of the database for a moment: of more than this many nodes
 # each sends fewer. And how many probes in a row may be late or lost.
 PROBING, LOST = 8, 2.5
@@ -82,7 +79,6 @@ class Notifications(Periodic):
     _wakeups: Wakeups
 
     def __attrs_post_init__(self) -> None:
-        self._polls = 0
         self._is_deaf = False
         # Why no notification arrives, as it was said.
         self._unheard = ""
@@ -96,7 +92,6 @@ class Notifications(Periodic):
             if await self._listener.ensure(self._own_channel):
                 self._wakeups.look_for_work()
                 self._wakeups.doubt()
-                self._polls = POLLS
             self._unheard = ""
         except ConfigurationError as error:
             if str(error) != self._unheard:
@@ -107,9 +102,6 @@ class Notifications(Periodic):
             self._note_proof()
             # It grants no credit while no notification would arrive.
             self._wakeups.open_credit.ring()
-        if self._polls:
-            self._polls -= 1
-            self._wakeups.orphans.ring()
         own = self._own_channel
         return CHECK if own is not None and self._listener.has_channel(own) else SOON
 

@@ -10,7 +10,6 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from txqueue.model.assignment import PassedJobs
-from txqueue.node.state.arrivals import Deduplicator, Inbox
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Periodic
 from txqueue.policy.backoff import Backoff
@@ -26,6 +25,7 @@ from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.run_functions import HeartbeatReply
 
 if TYPE_CHECKING:
+    from txqueue.node.arrival.assigned import Inbox
     from txqueue.node.peers.own_report import OwnReport
     from txqueue.node.peers.peer import PeerTable
     from txqueue.node.workers.completions import Completions
@@ -53,12 +53,8 @@ class Handover(Periodic):
         workers: The worker processes, which hold this node's jobs.
         peers: The other masters.
         own: This node's report.
-        deduplicator: Filters assignments that arrived before.
-        inbox: Collects assignments that a peer hands over.
+        inbox: Reads the assignments that peers hand over.
         records: Returns jobs that no peer takes to the queue.
-
-    Attributes:
-        received: How many jobs peers have handed over so far.
     """
 
     name = "handover"
@@ -69,13 +65,11 @@ class Handover(Periodic):
     _workers: Workers
     _peers: PeerTable
     _own: OwnReport
-    _deduplicator: Deduplicator
     _inbox: Inbox
     _records: Completions
 
     def __attrs_post_init__(self) -> None:
         self._is_eager = self._is_idle = False
-        self.received = 0
         self._excess = (float("inf"), 0)
         self._rests: dict[int, tuple[float, Backoff]] = {}
 
@@ -95,14 +89,8 @@ class Handover(Periodic):
             Deferred.fromCoroutine(self.pass_all()).addErrback(self._not_passed)
 
     def accept(self, assignments: Sequence[int]) -> None:
-        """Accept assignments from a peer; a draining node returns them to the queue."""
-        if not self._lifecycle.is_draining:
-            self._inbox.read(assignments)
-            return
-        for assignment in assignments:
-            # An assignment found by polling may be running already.
-            if self._deduplicator.accept(assignment):
-                self._records.give_back(assignment, died=False)
+        """Accept assignments from a peer."""
+        self._inbox.read(assignments)
 
     async def step(self) -> float | None:
         """Move work to a peer, back to the queue, or here from a peer, as the loads require."""
@@ -115,9 +103,9 @@ class Handover(Periodic):
         if shares := overflow_shares(mine, peers):
             unstarted = await self._workers.take_back(sum(share.weight for share in shares))
             await self._share_out(unstarted, shares)
-        elif self._is_idle and (steal := choose_steal(mine, peers)) is not None:
+        elif self._is_idle and self._inbox.is_empty and (steal := choose_steal(mine, peers)):
             assignments, _ = await self._peers.steal(steal.incarnation, steal.weight)
-            await self._perform(assignments)
+            self._inbox.read(assignments)
             self._note(steal.incarnation, is_in_vain=not assignments)
             self._is_eager = bool(assignments)
         return EAGER if self._is_eager else LOOK
@@ -196,17 +184,6 @@ class Handover(Periodic):
             passed_ids = {job_id for jobs in passed for job_id in jobs.ids}
             self._return(unstarted.without(passed_ids))
         return passed
-
-    async def _perform(self, assignments: Sequence[int]) -> None:
-        for number in assignments:
-            assigned = await self._functions.direct_jobs(self._held_by, number)
-            accepted = [
-                assignment
-                for assignment in assigned
-                if self._deduplicator.accept(assignment.number)
-            ]
-            self._workers.perform(accepted)
-            self.received += sum(assignment.jobs for assignment in accepted)
 
     @property
     def _held_by(self) -> int:

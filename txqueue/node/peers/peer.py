@@ -246,7 +246,7 @@ class PeerTable:
         return [report.as_load for report in self.reports]
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
-        """Send a peer the numbers of its new assignments; without them, it polls for its jobs."""
+        """Send a peer the numbers of its new assignments; without them, it returns their jobs."""
         peer = self._peers.get(incarnation)
         if peer is not None:
             peer.forward(self._clock, assignments)
@@ -264,7 +264,7 @@ class PeerTable:
         try:
             return await peer.ask(self._clock, weight)
         except Exception as error:
-            # A broken connection is reconnected, and passed-on jobs are found by polling.
+            # A broken connection is reconnected; the reconciliation returns passed-on jobs.
             self.log.debug("{peer} gave no work: {error!r}", peer=peer.name, error=error)
             return [], 0
 

@@ -1,4 +1,4 @@
-"""What has arrived: assignments by message or by polling, so that each runs once; and the node's
+"""What has arrived: assignments that messages brought, so that each runs once; and the node's
 meters.
 """
 
@@ -6,14 +6,13 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from attrs import define, field
 
 from txqueue.model.assignment import place_of
 from txqueue.model.run_log import STATEMENT_BOUNDS, WAIT_BOUNDS, Histogram, RunTally
-from txqueue.node.state.periodic import Wakeups
 
 BLOCK = 1024
 """How many consecutive assignments a block stands for, with the number of each that arrived."""
@@ -41,43 +40,6 @@ class Deduplicator:
             return False
         arrived[place] = assignment
         return True
-
-
-# Limits the statements, as each named assignment costs one.
-MOST_NAMED = 2_000
-
-
-class Inbox:
-    """The numbers of assignments that clients and peers have named and no service has read yet.
-
-    Args:
-        wakeups: Wakes the service that reads the inbox.
-    """
-
-    def __init__(self, wakeups: Wakeups) -> None:
-        self._wakeups = wakeups
-        self._named: list[int] = []
-        self._is_overfull = False
-
-    def __bool__(self) -> bool:
-        return bool(self._named) or self._is_overfull
-
-    def read(self, assignments: Sequence[int]) -> None:
-        """Add numbers of assignments, and wake the service that reads them."""
-        self._named += assignments
-        if len(self._named) > MOST_NAMED:
-            self._named.clear()
-            self._is_overfull = True
-        self._wakeups.orphans.ring()
-
-    def take(self) -> list[int]:
-        """Return the assignment numbers, each once, and empty the inbox.
-
-        Return none if there were too many: polling for all unknown assignments finds them too.
-        """
-        named = [] if self._is_overfull else list(dict.fromkeys(self._named))
-        self._named, self._is_overfull = [], False
-        return named
 
 
 # Of more pairs of queue and work type the later ones count together, without names.

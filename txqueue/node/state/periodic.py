@@ -206,11 +206,6 @@ class Periodic(Service):
             )
 
 
-# How many heartbeats have jobs of this node looked for, once one has found that nodes have jobs:
-# the first look leaves out those of the last moment, whose messages may be on their way.
-LOOKS = 2
-
-
 class Wakeups:
     """The alarms of the services: each service waits for its own, and others ring it.
 
@@ -222,10 +217,9 @@ class Wakeups:
         pace: How often an idle node sends statements.
         claimer: Rings when there may be jobs to claim.
         scheduler: Rings when a schedule may be due.
-        orphans: Rings when this node may have assignments that no message brought.
         open_credit: Rings when notifications have named jobs of this node, and when the open credit
             is to be reviewed.
-        reconciliation: Rings when the answer to a claim is lost.
+        reconciliation: Rings when this node may have assignments that no message brought.
         heartbeats: Rings when an unknown node connects, as the next heartbeat may list it.
         freed: The place of the first job that is known to have become ready since the last claim
             began; None if there is none.
@@ -240,7 +234,6 @@ class Wakeups:
         self.pace = IdlePace(10.0) if pace is None else pace
         self.claimer = Alarm(clock)
         self.scheduler = Alarm(clock)
-        self.orphans = Alarm(clock)
         self.open_credit = Alarm(clock)
         self.reconciliation = Alarm(clock)
         self.heartbeats = Alarm(clock)
@@ -248,7 +241,6 @@ class Wakeups:
         self.place: WakePlace | None = None
         self.nodes = 1
         self.is_idle = self.has_notifications = False
-        self._looks = 0
 
     def on_heartbeat(self, reply: HeartbeatReply) -> None:
         """Note the node's place among the nodes that can take the same jobs; act on those seen."""
@@ -256,11 +248,8 @@ class Wakeups:
         self.place = None if number is None or of is None else WakePlace(number, of)
         self.nodes = reply.nodes
         if self.is_idle and not reply.is_idle:
-            self._looks = LOOKS
             # It may sleep for long, and enqueues need not notify while others are awake.
             self.claimer.ring()
-        if self._looks and not reply.is_idle:
-            self._looks -= 1
             self.doubt()
         self.is_idle = reply.is_idle
         if reply.work_in is not None and reply.work_in <= max(LOOK, self.pace.idle_beat):
@@ -269,7 +258,6 @@ class Wakeups:
     def doubt(self) -> None:
         """Have jobs of this node looked for that no message brought, as there may be some."""
         self.is_idle = False
-        self.orphans.ring()
         self.reconciliation.ring()
 
     @property

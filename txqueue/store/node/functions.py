@@ -259,22 +259,12 @@ class StoredFunctions(RunFunctions):
         )
         return int(rows[0][0])
 
-    async def direct_jobs(
-        self, incarnation: int, assignment: int | None = None, known: Sequence[int] = ()
-    ) -> list[Assignment]:
-        """Return jobs that other processes have assigned to a node and announced by a message.
-
-        Args:
-            incarnation: The node's run.
-            assignment: Only the jobs of this assignment; None for all assignments that the node
-                lacks, except those of the last 0.3 seconds, whose messages may be on their way.
-            known: The assignments that the node has.
-        """
+    async def direct_jobs(self, incarnation: int, assignment: int) -> list[Assignment]:
+        """Return the jobs of an assignment that another process has announced by a message."""
         asked_at = time.monotonic()
         asking = self._query(
-            "select lane, assignment, jobs, weight, chunk"
-            f" from {self.schema}.direct_jobs(%s, %s, %s::bigint[])",
-            (incarnation, assignment, list(known)),
+            f"select lane, assignment, jobs, weight, chunk from {self.schema}.direct_jobs(%s, %s)",
+            (incarnation, assignment),
         )
         rows = await self._taken(asking, incarnation)
         return [_assignment(incarnation, asked_at, row) for row in rows]

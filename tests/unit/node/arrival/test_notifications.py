@@ -79,24 +79,14 @@ class Never:
     """A pool that is not used."""
 
 
-async def test_after_a_loss_the_claimer_looks_for_what_was_missed() -> None:
+async def test_after_a_loss_services_look_for_what_was_missed() -> None:
     """And only then."""
     service, wakeups = notifications(Listening([True, False]))
     assert await service.step() == CHECK
-    assert is_rung(wakeups.claimer)
-    assert is_rung(wakeups.scheduler)
+    for alarm in (wakeups.claimer, wakeups.scheduler, wakeups.reconciliation):
+        assert is_rung(alarm)
     assert await service.step() == CHECK
     assert not is_rung(wakeups.claimer)
-
-
-async def test_after_a_loss_jobs_are_polled_for_twice() -> None:
-    """The first poll leaves out those of the last moment."""
-    service, wakeups = notifications(Listening([True, False, False]))
-    polled = []
-    for _ in range(3):
-        await service.step()
-        polled.append(is_rung(wakeups.orphans))
-    assert polled == [True, True, False]
 
 
 async def test_the_channel_is_that_of_the_run() -> None:

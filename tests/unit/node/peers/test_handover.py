@@ -8,13 +8,11 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from tests.unit.node.doubles import Loop, Records, Workers, fake, lease_of
+from tests.unit.node.doubles import Loop, Named, Records, Workers, fake, lease_of
 from txqueue.errors import DatabaseUnavailable
-from txqueue.model.assignment import Assignment, JobKey, PassedJobs
+from txqueue.model.assignment import JobKey, PassedJobs
 from txqueue.node.peers.handover import ALONE, FIRST_REST, LASTING, LOOK, Handover
-from txqueue.node.state.arrivals import Deduplicator, Inbox
 from txqueue.node.state.lease import Lifecycle
-from txqueue.node.state.periodic import Wakeups
 from txqueue.policy.placement.peers import NodeReport
 from txqueue.policy.placement.room import Unstarted
 from txqueue.store.node.functions import StoredFunctions
@@ -33,8 +31,7 @@ class Stage:
         self.workers = Workers()
         self.records = Records()
         self.lifecycle = Lifecycle(Loop())
-        self.inbox = Inbox(Wakeups(self.clock))
-        self.deduplicator = Deduplicator()
+        self.inbox = Named()
         self.refused: set[int] = set()
         self.error: Exception | None = None
         self.offer: tuple[list[int], int] = ([], 0)
@@ -49,8 +46,7 @@ class Stage:
             workers=fake(self.workers),
             peers=fake(self),
             own=fake(self),
-            deduplicator=self.deduplicator,
-            inbox=self.inbox,
+            inbox=fake(self.inbox),
             records=fake(self.records),
         )
         self.handoff.on_backlog(has_backlog=False)
@@ -76,10 +72,6 @@ class Stage:
         suits = [job.job_id for job in jobs if job.job_id not in self.refused]
         self.moved.append((to, suits, parts))
         return [PassedJobs(100 + len(self.moved), len(suits), len(suits), suits)] if suits else []
-
-    async def direct_jobs(self, incarnation: int, assignment: int) -> list[Assignment]:
-        """The database reads what was handed to this node."""
-        return [Assignment(incarnation, assignment, 0, 1, 1, "[]")]
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
         """Record the message to the peer."""
@@ -107,11 +99,6 @@ class Stage:
     def returned(self) -> list[int]:
         """The jobs that were given back."""
         return [job_id for _, ids in self.records.given_back for job_id in ids or ()]
-
-    @property
-    def performed(self) -> list[int]:
-        """The assignments that the workers were handed."""
-        return [each.number for each in self.workers.performed]
 
 
 @pytest.fixture
@@ -165,13 +152,17 @@ def test_a_drain_without_an_answer_loses_nothing(stage: Stage) -> None:
 
 
 def test_an_idle_node_takes_what_it_is_given(stage: Stage) -> None:
-    """It reads and performs it once, and asks again soon."""
+    """And asks again soon, once that is read."""
     stage.reports = [evolve(stage.reports[0], outstanding=30, ahead=20, excess=20)]
     stage.offer = ([7, 8], 2)
     assert stage.step() < LOOK
-    assert (stage.asked, stage.performed) == ([(OTHER, 10)], [7, 8])
+    assert (stage.asked, stage.inbox.numbers) == ([(OTHER, 10)], [7, 8])
+    stage.inbox.is_empty = False
     stage.step()
-    assert (len(stage.asked), stage.performed) == (2, [7, 8])
+    assert len(stage.asked) == 1
+    stage.inbox.is_empty = True
+    stage.step()
+    assert len(stage.asked) == 2
 
 
 def test_who_gave_nothing_is_left_alone_ever_longer(stage: Stage) -> None:
@@ -283,22 +274,6 @@ def test_draining_by_an_operator_passes_all_jobs_on(stage: Stage) -> None:
     stage.handoff.running = 0
     beats(stage, is_draining=True)
     assert stage.workers.asked == [None, None]
-
-
-def test_what_is_handed_to_a_draining_node_goes_back(stage: Stage) -> None:
-    """The peer did not know yet."""
-    stage.handoff.accept([7])
-    stage.lifecycle.order(drain=True)
-    stage.handoff.accept([8, 9])
-    assert (stage.inbox.take(), stage.records.given_back) == ([7], [(8, None), (9, None)])
-
-
-def test_a_late_message_does_not_give_back_what_runs(stage: Stage) -> None:
-    """The node has found the assignment by polling, and runs it, when its message comes."""
-    assert stage.deduplicator.accept(8)
-    stage.lifecycle.order(drain=True)
-    stage.handoff.accept([8, 9])
-    assert stage.records.given_back == [(9, None)]
 
 
 def test_a_drain_of_which_the_database_knows_nothing_ends_all_the_same(stage: Stage) -> None:
