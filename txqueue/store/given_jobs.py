@@ -1,6 +1,4 @@
-"""The calls for tests that find jobs by their payloads, claim and end given jobs, over any
-connection.
-"""
+"""The calls for tests that find jobs, claim and end given jobs, over any connection."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from attrs import Factory, frozen
+from attrs import frozen
 
 from txqueue.model.assignment import SettledJob
 from txqueue.model.job import COLUMNS, JSON_COLUMNS, Job, State
@@ -34,26 +32,13 @@ TIMES: Final = frozenset(
 """The columns of a job that are moments."""
 
 _COLUMNS: Final = ", ".join(f'job."{name}"{"::text" * (name in JSON_COLUMNS)}' for name in COLUMNS)
-# What the payload leaves out is the field's default, for a class that omits those.
 _FIND: Final = f"""
     select coalesce(json_agg(found order by found.job_id), '[]')::text
       from (select {_COLUMNS}, (job.options -> 'tags')::text as tags
               from {{schema}}.job as job, (select %s::jsonb as wanted) as search
              where job.state in (STATES) and job.job_id > (wanted ->> 'since')::bigint
                and (wanted -> 'work_type' in ('null', to_jsonb(job.work_type)))
-               and (wanted -> 'is_own' = 'false' or job.enqueued_at = now())
-               and (job.options -> 'tags' @> (wanted -> 'tags') or wanted -> 'tags' = '{{}}')
-               and not exists (
-                     select from jsonb_each(wanted -> 'columns') as column_ (name, value)
-                      where to_jsonb(job) -> name is distinct from value)
-               and not exists (
-                     select from jsonb_each_text(wanted -> 'times') as time_ (name, value)
-                      where (to_jsonb(job) ->> name)::timestamptz
-                            is distinct from value::timestamptz)
-               and not exists (
-                     select from jsonb_each(wanted -> 'fields') as field_ (name, value)
-                      where (wanted -> 'defaults' || job.payload) -> name is distinct from value)
-           ) as found"""
+               and (wanted -> 'is_own' = 'false' or job.enqueued_at = now())) as found"""
 _LAST: Final = "select coalesce(pg_sequence_last_value('{schema}.job_id'), 0)::text"
 
 
@@ -65,27 +50,17 @@ class JobSearch:
         work_type: The work type; None for any.
         states: The states.
         since: Only jobs with larger numbers.
-        columns: Values of columns that are texts or numbers.
-        times: Moments in columns, as ISO texts.
-        tags: Tags among others.
-        fields: Values of the payload, as JSON has them.
-        defaults: The values of fields that a payload may leave out.
         is_own: Whether only jobs that the connection's transaction has enqueued.
     """
 
     work_type: str | None = None
     states: Iterable[State] = LIVE
     since: int = 0
-    columns: Mapping[str, Any] = Factory(dict)
-    times: Mapping[str, str | None] = Factory(dict)
-    tags: Mapping[str, str] = Factory(dict)
-    fields: Mapping[str, Any] = Factory(dict)
-    defaults: Mapping[str, Any] = Factory(dict)
     is_own: bool = False
 
     def as_json(self) -> str:
         """Return the search as the statement takes it."""
-        names = ("work_type", "since", "columns", "times", "tags", "fields", "defaults", "is_own")
+        names = ("work_type", "since", "is_own")
         return json.dumps({name: getattr(self, name) for name in names})
 
 

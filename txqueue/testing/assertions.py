@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 import attrs
-from attrs import evolve
 
 from txqueue.errors import InvalidWork
 from txqueue.model.humanize import meant
@@ -35,6 +34,7 @@ Kind = type[WorkItem] | Task[..., ..., Any] | DjangoTask
 Found = tuple[Job, Mapping[str, str]]
 
 _MOST_LISTED: Final = 10
+_NOTHING: Final = object()
 _OTHER: Final = JSON_COLUMNS | TIMES - {"not_before", "not_after"} | {"job_id"}
 _BY_COLUMN: Final = frozenset({"id", "tags", *COLUMNS} - _OTHER)
 
@@ -55,14 +55,22 @@ class Wanted:
 
     Attributes:
         cls: The class of the jobs; None for any.
-        search: The search.
+        states: Their states.
+        fields: Values of the payload, as JSON has them.
+        defaults: The values of fields that a payload may leave out.
+        about: Values of attributes of the jobs.
+        tags: Tags among others.
     """
 
     cls: type[WorkItem] | None
-    search: JobSearch
+    states: Sequence[State]
+    fields: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    about: Mapping[str, Any]
+    tags: Mapping[str, str]
 
     @classmethod
-    def of(cls, kind: Kind | None, match: Mapping[str, Any], since: int = 0) -> Wanted:
+    def of(cls, kind: Kind | None, match: Mapping[str, Any]) -> Wanted:
         """Return what is wanted, from the arguments of an assertion.
 
         Raises:
@@ -73,39 +81,34 @@ class Wanted:
         _check_names(work, match, names)
         in_payload = {name: value for name, value in match.items() if name in names}
         about = {name: value for name, value in match.items() if name not in names}
-        return cls(work, _search(work, in_payload, about, since))
+        states, tags = about.pop("state", LIVE), about.pop("tags", {})
+        about = {name: _checked(name, value) for name, value in about.items()}
+        chosen = [states] if isinstance(states, str) else states
+        return cls(work, [*map(State, chosen)], *_fields(work, in_payload), about, tags)
+
+    def search(self, since: int = 0) -> JobSearch:
+        """Return the search that finds them, among others."""
+        return JobSearch(self.cls.work_type if self.cls else None, self.states, since)
 
     def differences(self, found: Found) -> list[str]:
         """Return in words how a job differs."""
         job, tags = found
-        payload = {**self.search.defaults, **_object(job.payload)}
+        payload = {**self.defaults, **(job.payload if isinstance(job.payload, dict) else {})}
+        parts = [("", self.about, attrs.asdict(job, recurse=False)), ("", self.fields, payload)]
         texts = [
-            _difference(name, wanted, _attribute(job, name))
-            for name, wanted in self.search.columns.items()
+            f"{kind}{name}={_shown(values.get(name, _NOTHING))}, not {_shown(value)}"
+            for kind, wanted, values in (*parts, ("tag ", self.tags, tags))
+            for name, value in wanted.items()
+            if not _is_same(values.get(name, _NOTHING), value)
         ]
-        texts += [
-            _difference(name, wanted, payload.get(name, "nothing"))
-            for name, wanted in self.search.fields.items()
-        ]
-        texts += [
-            _difference(name, wanted, getattr(job, name), is_equal=_is_moment(wanted, job, name))
-            for name, wanted in self.search.times.items()
-        ]
-        texts += [
-            _difference(f"tag {name}", wanted, tags.get(name, "nothing"))
-            for name, wanted in self.search.tags.items()
-        ]
-        if job.state not in self.search.states:
-            texts.append(f"it is {job.state}")
-        return list(filter(None, texts))
+        return texts if job.state in self.states else [*texts, f"it is {job.state}"]
 
     def __str__(self) -> str:
-        search = self.search
-        values = {**search.fields, **search.columns, **search.times, **search.tags}
-        if tuple(search.states) != LIVE:
-            values["state"] = "/".join(search.states)
+        values = {**self.fields, **self.about, **self.tags}
+        if tuple(self.states) != LIVE:
+            values["state"] = "/".join(self.states)
         text = "job" if self.cls is None else f"job of {self.cls.work_type}"
-        named = ", ".join(f"{name}={value!r}" for name, value in values.items())
+        named = ", ".join(f"{name}={_plain(value)!r}" for name, value in values.items())
         return f"{text} with {named}" if named else text
 
 
@@ -125,26 +128,6 @@ def _check_names(
                 f"{whose} no {name}{guess}; fields: {', '.join(fields) or 'none'};"
                 f" attributes of jobs: {', '.join(sorted(_BY_COLUMN))}"
             )
-
-
-def _search(
-    work: type[WorkItem] | None, in_payload: Mapping[str, Any], about: dict[str, Any], since: int
-) -> JobSearch:
-    states = about.pop("state", LIVE)
-    columns = {"job_id" if name == "id" else name: value for name, value in about.items()}
-    tags = columns.pop("tags", {})
-    times = {name: _iso(name, columns.pop(name)) for name in TIMES & columns.keys()}
-    fields, defaults = _fields(work, in_payload)
-    return JobSearch(
-        work_type=work.work_type if work else None,
-        states=(State(states),) if isinstance(states, str) else tuple(map(State, states)),
-        since=since,
-        columns={name: getattr(value, "value", value) for name, value in columns.items()},
-        times=times,
-        tags=tags,
-        fields=fields,
-        defaults=defaults,
-    )
 
 
 def _fields(
@@ -175,35 +158,25 @@ def _defaults(work: type[WorkItem]) -> dict[str, Any]:
     }
 
 
-def _iso(name: str, value: Any) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, datetime) or value.utcoffset() is None:
+def _checked(name: str, value: Any) -> Any:
+    is_moment = isinstance(value, datetime) and value.utcoffset() is not None
+    if name in TIMES and not (value is None or is_moment):
         raise TypeError(f"{name} is compared with a datetime with a time zone, not {value!r}")
-    return value.isoformat()
+    return getattr(value, "value", value)
 
 
-def _attribute(job: Job, name: str) -> Any:
-    return job.id if name == "job_id" else getattr(job, name)
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _object(payload: Any) -> dict[str, Any]:
-    return payload if isinstance(payload, dict) else {}
-
-
-def _is_moment(wanted: str | None, job: Job, name: str) -> bool:
-    found = getattr(job, name)
-    return bool(found == (None if wanted is None else datetime.fromisoformat(wanted)))
-
-
-def _difference(name: str, wanted: Any, found: Any, *, is_equal: bool | None = None) -> str:
-    if found == wanted if is_equal is None else is_equal:
-        return ""
-    return f"{name}={_shown(found)}, not {_shown(wanted)}"
+def _is_same(found: Any, wanted: Any) -> bool:
+    """Tell whether values are equal in JSON, where true is not 1."""
+    return bool(found == wanted) and isinstance(found, bool) is isinstance(wanted, bool)
 
 
 def _shown(value: Any) -> str:
     text = value.isoformat() if isinstance(value, datetime) else repr(value)
+    text = "nothing" if value is _NOTHING else text
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -277,7 +250,7 @@ async def aassert_enqueued(
         raise ValueError(f"count={count}: to assert that there is none, call refute_enqueued()")
     wanted, session = Wanted.of(cls, match), await bound(connection, schema)
     until = time.monotonic() + within
-    while not _is_met(found := await _find(session, wanted.search), count):
+    while not _is_met(found := await matching(session, wanted), count):
         if time.monotonic() >= until:
             raise AssertionError(await _complaint(session, wanted, found, count, within))
         await pause(session, _PAUSE)
@@ -301,7 +274,7 @@ async def arefute_enqueued(
     """
     wanted, session = Wanted.of(cls, match), await bound(connection, schema)
     until = time.monotonic() + within
-    while not (found := await _find(session, wanted.search)) and time.monotonic() < until:
+    while not (found := await matching(session, wanted)) and time.monotonic() < until:
         await pause(session, _PAUSE)
     if found:
         raise AssertionError(f"no {wanted} should be enqueued:\n{listing(wanted, found)}")
@@ -312,7 +285,7 @@ async def aall_enqueued(
 ) -> list[Job]:
     """Return all such jobs, in the order in which they were enqueued; see `assert_enqueued`."""
     wanted, session = Wanted.of(cls, match), await bound(connection, schema)
-    return [job for job, _ in await _find(session, wanted.search)]
+    return [job for job, _ in await matching(session, wanted)]
 
 
 assert_enqueued: Final = blocking(aassert_enqueued)
@@ -355,8 +328,7 @@ class Capture(list[Job]):
 
     async def _end(self) -> None:
         session = await bound(self._connection, self._schema)
-        search = evolve(self._wanted.search, since=self._since)
-        self[:] = [job for job, _ in await _find(session, search)]
+        self[:] = [job for job, _ in await matching(session, self._wanted, self._since)]
 
 
 def capture_enqueued(
@@ -371,7 +343,14 @@ def capture_enqueued(
     return Capture(wanted, connection, schema)
 
 
-async def _find(session: Bound, search: JobSearch) -> list[Found]:
+async def matching(session: Bound, wanted: Wanted, since: int = 0) -> list[Found]:
+    """Return the jobs that are wanted, of those with larger numbers, in their order."""
+    found = await searched(session, wanted.search(since))
+    return [each for each in found if not wanted.differences(each)]
+
+
+async def searched(session: Bound, search: JobSearch) -> list[Found]:
+    """Return the jobs that a search finds, in their order."""
     return found_jobs(await session.value(find_jobs(search, session.schema, session.style)))
 
 
@@ -384,5 +363,5 @@ async def _complaint(
 ) -> str:
     number = f"no {wanted} is" if count is None else f"not {count} but {len(found)}: {wanted}"
     waited = f" after {within:g} s" if within else ""
-    others = await _find(session, JobSearch())
+    others = await searched(session, JobSearch())
     return f"{number} enqueued{waited}. There are:\n{listing(wanted, others)}"

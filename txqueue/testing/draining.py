@@ -24,9 +24,9 @@ from txqueue.model.work_item import known_work_types, type_version
 from txqueue.model.workset_item import WorksetJob
 from txqueue.node.settings import policy_row, served_types
 from txqueue.store.enqueueing.portable_calls import SAVEPOINT
-from txqueue.store.given_jobs import GivenJobs, JobSearch, find_jobs, found_jobs, last_number
+from txqueue.store.given_jobs import GivenJobs, JobSearch, last_number
 from txqueue.system.clock import in_asyncio, unbroken
-from txqueue.testing.assertions import Kind, Wanted
+from txqueue.testing.assertions import Kind, Wanted, matching, searched
 from txqueue.testing.connections import Bound, apart, bound, finished, in_django
 from txqueue.testing.running import Ending, Outcome, run_here, run_waiting
 from txqueue.testing.steps import BorrowedTransactions, StepsOfRows
@@ -170,28 +170,17 @@ async def _registered(
     return node_id, incarnation
 
 
-async def _first_jobs(session: Bound, where: Where) -> set[int]:
-    ids = [each for each in _listed(where) if isinstance(each, int)]
-    found = [await _find(session, search) for search in _searches(where, session)]
-    return {*ids, *(number for numbers in found for number in numbers)}
-
-
-def _listed(where: Any) -> list[Any]:
-    is_list = isinstance(where, Iterable) and not isinstance(where, Mapping | type)
-    return list(where) if is_list else [where]
-
-
-def _searches(where: Any, session: Bound) -> list[JobSearch]:
+async def _first_jobs(session: Bound, where: Any) -> set[int]:
     if where is None:
-        return [JobSearch(is_own=session.is_open)]
-    if isinstance(where, Mapping):
-        return [Wanted.of(None, where).search]
-    return [Wanted.of(kind, {}).search for kind in _listed(where) if not isinstance(kind, int)]
-
-
-async def _find(session: Bound, search: JobSearch) -> list[int]:
-    text = await session.value(find_jobs(search, session.schema, session.style))
-    return [job.id for job, _ in found_jobs(text)]
+        return {job.id for job, _ in await searched(session, JobSearch(is_own=session.is_open))}
+    is_list = isinstance(where, Iterable) and not isinstance(where, Mapping | type)
+    listed = list(where) if is_list else [where]
+    ids = {each for each in listed if isinstance(each, int)}
+    for each in listed:
+        if not isinstance(each, int):
+            kind, match = (None, each) if isinstance(each, Mapping) else (each, {})
+            ids |= {job.id for job, _ in await matching(session, Wanted.of(kind, match))}
+    return ids
 
 
 def _checked(until: Any) -> Until:
