@@ -107,25 +107,6 @@ def test_a_retry_is_the_policy_s(tasks: Any, node: Node) -> None:
     assert result.started_at < result.last_attempted_at
 
 
-def test_a_task_without_a_policy_fails_at_once(tasks: Any) -> None:
-    """As with the backends of Django."""
-    result = finished(tasks.fails.enqueue())
-    assert (result.status, result.attempts) == ("FAILED", 1)
-    assert [each.exception_class for each in result.errors] == [tasks.OutOfTea]
-    with pytest.raises(ValueError, match="failed"):
-        _ = result.return_value
-
-
-def test_a_discarded_task_says_so(tasks: Any) -> None:
-    """It is a failure, whose class names it."""
-    from txqueue.django import TaskCancelled
-
-    result = finished(tasks.discards.enqueue())
-    assert (result.status, result.attempts) == ("FAILED", 1)
-    [error] = result.errors
-    assert (error.exception_class, error.traceback) == (TaskCancelled, "too late")
-
-
 def test_workers_send_the_signals(tasks: Any, node: Node) -> None:
     """One for each start, and one for the end, which Django logs with the error of a failure."""
     ends = {

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from socket import socketpair
 from typing import Any
 
 import pytest
@@ -16,14 +14,10 @@ from tests.db.damage import LARGE, LOST, large_json, lose_large_values
 from tests.db.masters import Master, master
 from tests.db.recurring import put
 from tests.fixtures.databases import Templates, fresh_database
-from tests.waiting import running_reactor
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
-from txqueue.node.operators.endpoint import AdminHandlers
 from txqueue.policy.findings.reason import DAMAGE_REMEDY
-from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.reader import Reader, Session
-from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.store.reads.job_search import about_jobs
 from txqueue.web.pages.routes import MENU
 
@@ -226,27 +220,6 @@ async def test_the_page_of_a_damaged_job(damaged: Pairs, dsn: str, state: str) -
     assert answer.status == 200, answer.text
     assert "Its row is damaged" in answer.text
     assert "restore the row from a backup" in answer.text
-
-
-@pytest.fixture
-def operators(dsn: str) -> Iterator[Mapping[type[Any], Any]]:
-    """What a node does for each command of an operator."""
-    unused: Any = None
-    pool = ConnectionPool(running_reactor(), dsn, 1, "test", any_moment=True)
-    archive = ArchiveProcess(running_reactor())
-    handlers = AdminHandlers(
-        pool,
-        "txqueue",
-        description=unused,
-        lease=unused,
-        workers=unused,
-        archive=archive,
-    )
-    here, there = socketpair()
-    pipe: Any = Namespace(transport=Namespace(getHandle=lambda: here))
-    with here, there:
-        yield handlers.responders(pipe)
-    pool.close()
 
 
 def test_a_batch_is_counted_whose_callback_is_damaged(damaged: Pairs, txqueue: Txqueue) -> None:

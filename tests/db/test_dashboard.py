@@ -215,23 +215,12 @@ async def test_a_wrong_form_is_refused_with_what_is_wrong(
     assert node.value("select count(*) from txqueue.action") == 0
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"sec-fetch-site": "cross-site"},
-        {"sec-fetch-site": "same-site"},
-        {"sec-fetch-site": "none"},
-        {"sec-fetch-site": "", "origin": "https://evil.example"},
-        {"sec-fetch-site": "", "origin": "null"},
-        {"sec-fetch-site": ""},
-    ],
-)
-async def test_a_form_of_another_site_is_refused(
-    node: Master, ann: Browser, headers: dict[str, str]
-) -> None:
+async def test_a_form_of_another_site_is_refused(node: Master, ann: Browser) -> None:
     """Even with an operator's cookie."""
     pause = {"act": "pause", "kind": "queue", "key": "mail"}
-    assert (await ann.post("/act/control", pause, **headers)).status == 403
+    foreign = {"sec-fetch-site": "", "origin": "https://evil.example"}
+    for headers in ({"sec-fetch-site": "cross-site"}, foreign, {"sec-fetch-site": ""}):
+        assert (await ann.post("/act/control", pause, **headers)).status == 403
     own = {"sec-fetch-site": "", "origin": f"http://localhost:{ann.port}"}
     assert (await ann.post("/act/control", pause, **own)).status == 303
     assert node.value("select count(*) from txqueue.action") == 1
@@ -240,13 +229,9 @@ async def test_a_form_of_another_site_is_refused(
 @pytest.mark.parametrize(
     ("host", "status"),
     [
-        ("localhost", 200),
-        ("127.0.0.1:9", 200),
         ("[::1]:80", 200),
         ("queue.example", 200),
-        ("evil.example", 421),
         ("localhost.evil.example", 421),
-        ("127.0.0.1.evil.example:80", 421),
     ],
 )
 async def test_only_known_host_names_are_answered(

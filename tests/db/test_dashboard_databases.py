@@ -190,18 +190,6 @@ async def test_a_stranger_who_logs_in_comes_to_the_database_that_was_asked_for(
         assert (await browser.get("/databases/two/")).status == 303
 
 
-async def test_a_foreign_host_or_form_is_refused_for_each_database(
-    node: Master, dsn: str, shown: tuple[ShownDatabase, ...], users: Mapping[str, Any]
-) -> None:
-    """As on the list."""
-    async with served(dsn, databases=shown, users=users) as browser:
-        await log_in(browser, "ann")
-        for path in ("", "/databases/one", "/databases/two"):
-            assert (await browser.get(f"{path}/", host="evil.example")).status == 421
-            foreign = {"sec-fetch-site": "cross-site"}
-            assert (await browser.post(f"{path}/theme", {}, **foreign)).status == 403
-
-
 async def test_a_database_that_goes_away_harms_no_other(
     node: Master, second: str, dsn: str, shown: tuple[ShownDatabase, ...]
 ) -> None:

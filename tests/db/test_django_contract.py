@@ -13,7 +13,6 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connection, transaction
 from django.test import override_settings
-from django.utils import timezone
 
 from tests.django_shop.configuration import set_up_django
 from txqueue.django import AttemptFailed, TxqueueBackend
@@ -156,14 +155,6 @@ def test_a_task_is_checked_when_it_is_enqueued(tasks: Any) -> None:
                 enqueue(1)
 
 
-@pytest.mark.parametrize("priority", [-101, 101, 3.1])
-def test_a_priority_that_there_is_not(tasks: Any, priority: float) -> None:
-    """Beside the bounds, which there are."""
-    with pytest.raises(InvalidTask, match="whole number between -100 and 100"):
-        tasks.add.using(priority=priority)
-    assert [tasks.add.using(priority=bound).priority for bound in (-100, 100)] == [-100, 100]
-
-
 def test_a_function_that_is_no_task(tasks: Any) -> None:
     """One that is built in, a method, or one without the context that it shall take."""
     for function in (any, OneByOne("x", {}).check):
@@ -171,40 +162,6 @@ def test_a_function_that_is_no_task(tasks: Any) -> None:
             task(function)
     with pytest.raises(InvalidTask, match="first argument of 'context'"):
         task(takes_context=True)(tasks.add.func)
-
-
-def test_a_backend_may_refuse_coroutines(tasks: Any) -> None:
-    """A subclass says so by its attribute."""
-    with pytest.raises(InvalidTask, match="does not support async"):
-        OneByOne("x", {}).validate_task(tasks.takes_any_later)
-
-
-def test_a_backend_that_there_is_not(tasks: Any) -> None:
-    """When a task is changed, and when it is enqueued."""
-    with pytest.raises(InvalidTaskBackend, match="'unknown' doesn't exist"):
-        tasks.add.using(backend="unknown")
-    with (
-        override_settings(TASKS={"other": {"BACKEND": BACKEND}}),
-        pytest.raises(InvalidTaskBackend, match="'default' doesn't exist"),
-    ):
-        tasks.add.enqueue(1)
-
-
-def test_using_makes_another_task(tasks: Any) -> None:
-    """The first one stays as it was, and the next one has the changes of both."""
-    same, moment = tasks.add.using(), timezone.now()
-    assert same == tasks.add
-    assert same is not tasks.add
-    later = tasks.add.using(run_after=moment)
-    urgent = later.using(priority=10)
-    assert (urgent.priority, urgent.run_after) == (10, moment)
-    assert (later.priority, tasks.add.run_after) == (0, None)
-
-
-def test_a_task_can_be_called(tasks: Any) -> None:
-    """Without a backend, and a coroutine without waiting."""
-    assert tasks.add.call(1, right=2) == async_to_sync(tasks.add.acall)(1, 2) == 3
-    assert tasks.counts.call() == async_to_sync(tasks.counts.acall)() == 0
 
 
 @pytest.mark.skipif(not hasattr(Task, "_reconstruct"), reason="tasks of Django before 6.1")

@@ -57,38 +57,6 @@ class Order(WorkItem):
 
 
 @define
-class OrderInAsyncio(Order):
-    """The same in asyncio."""
-
-    work_type = "testing.steps.order_in_asyncio"
-    runtime = Runtime.ASYNCIO
-
-
-@define
-class OrderInThread(WorkItem):
-    """The same in a thread."""
-
-    work_type = "testing.steps.order_in_thread"
-    runtime = Runtime.THREAD
-
-    order: int
-
-    def perform(self, job: ThreadJob) -> Any:
-        """Go through all kinds of steps."""
-        charge = job.step("charge", int, self.order)
-        with job.step_transaction("book") as step:
-            if not step.is_done:
-                step.txn.execute("insert into booking values (%s)", (charge,))
-                step.result = "booked"
-        try:
-            answer = job.wait_for("approved", timeout=timedelta(days=1))
-        except TimedOut:
-            return "too late"
-        job.sleep("cool off", timedelta(hours=1))
-        return [step.result, answer, job.call("report", Report(self.order))]
-
-
-@define
 class Parcel:
     """A result."""
 
@@ -207,26 +175,23 @@ def value(connection: Any, sql: str, *parameters: Any) -> Any:
         return cursor.fetchone()[0]
 
 
-async def drained(cls: type[Any], **options: Any) -> list[tuple[str, dict[str, str]]]:
-    """Drain, with a loop if the handlers need one; return how the runs have ended."""
-    drain = testing.adrain(**options) if cls is OrderInAsyncio else None
-    runs = testing.drain(**options) if drain is None else await drain
-    return [(run.kind, dict(run.waits)) for run in runs]
+def drained(**options: Any) -> list[tuple[str, dict[str, str]]]:
+    """Drain; return how the runs have ended."""
+    return [(run.kind, dict(run.waits)) for run in testing.drain(**options)]
 
 
-@pytest.mark.parametrize("cls", [Order, OrderInAsyncio, OrderInThread])
 @pytest.mark.parametrize("is_early", [False, True])
-async def test_an_order_is_shipped(cls: type[Any], connection: Any, *, is_early: bool) -> None:
+def test_an_order_is_shipped(connection: Any, *, is_early: bool) -> None:
     """By a signal, sent before the wait or after it, an hour that passes at once, and a child."""
-    job_id = enqueue(connection, cls(7))
+    job_id = enqueue(connection, Order(7))
     signal = "select txqueue.signal(%s, 'approved', '\"yes\"')"
     if is_early:
         value(connection, signal, job_id)
     else:
-        assert await drained(cls) == [("suspended", {"approved": "signal"})]
-        assert await drained(cls, where=[job_id]) == []
+        assert drained() == [("suspended", {"approved": "signal"})]
+        assert drained(where=[job_id]) == []
         value(connection, signal, job_id)
-    runs = await drained(cls, where=[job_id], until=timedelta(hours=2))
+    runs = drained(where=[job_id], until=timedelta(hours=2))
     assert runs == [
         ("suspended", {"cool off": "sleep"}),
         ("suspended", {"report": "call"}),
@@ -239,17 +204,16 @@ async def test_an_order_is_shipped(cls: type[Any], connection: Any, *, is_early:
     assert value(connection, "show idle_in_transaction_session_timeout") == "0"
 
 
-@pytest.mark.parametrize("cls", [Order, OrderInAsyncio, OrderInThread])
-async def test_a_wait_times_out(cls: type[Any], connection: Any) -> None:
+def test_a_wait_times_out(connection: Any) -> None:
     """The time passes at once; before that, the job waits."""
-    job_id = enqueue(connection, cls(7))
-    assert len(await drained(cls, until=timedelta(hours=23))) == 1
-    assert await drained(cls, where=[job_id], until=timedelta(hours=25)) == [("done", {})]
+    job_id = enqueue(connection, Order(7))
+    assert len(drained(until=timedelta(hours=23))) == 1
+    assert drained(where=[job_id], until=timedelta(hours=25)) == [("done", {})]
     stored = value(connection, "select result from txqueue.job where job_id = %s", job_id)
     assert stored == "too late"
 
 
-async def test_a_run_says_which_steps_it_has_done(connection: Any) -> None:
+def test_a_run_says_which_steps_it_has_done(connection: Any) -> None:
     """And which work it has called."""
     enqueue(connection, Order(7))
     (run,) = testing.drain()

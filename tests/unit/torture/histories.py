@@ -1,8 +1,8 @@
-"""Histories made by hand and by chance: right ones, and the ways to break one promise of them."""
+"""Histories made by hand and by chance."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import count
 from random import Random
 from typing import Any, Final
@@ -149,98 +149,3 @@ class Simulation:
             self.effects |= {number: 1} if is_effect else {}
             self.jobs.append(done(number, ended + 0.05, assignment=token, attempt=attempt))
         self.now = ended + 0.2
-
-
-Corruption = Callable[[History, int], History]
-"""Breaks a promise about a job that is done."""
-
-
-def _without_job(right: History, job_id: int) -> History:
-    return evolve(right, jobs={k: v for k, v in right.jobs.items() if k != job_id}, effects={})
-
-
-def _rolled_back(right: History, job_id: int) -> History:
-    intent = right.jobs[job_id].intent or ""
-    told = evolve(right.enqueues[intent], outcome="rolled back", job_id=None)
-    return evolve(right, enqueues={**right.enqueues, intent: told})
-
-
-def _asked_for(**told: Any) -> Corruption:
-    def corrupt(right: History, job_id: int) -> History:
-        intent = right.jobs[job_id].intent or ""
-        asked = evolve(right.enqueues[intent], **told)
-        return evolve(right, enqueues={**right.enqueues, intent: asked})
-
-    return corrupt
-
-
-def _with_run(**told: Any) -> Corruption:
-    """Add a run like the last one of the job."""
-
-    def corrupt(right: History, job_id: int) -> History:
-        last = right.runs_by_job()[job_id][-1]
-        offset = told.get("later", 0.0)
-        other = {name: value for name, value in told.items() if name not in ("later", "token")}
-        began = last.began + offset
-        copy = evolve(
-            last,
-            assignment=last.assignment + told.get("token", 0),
-            began=began,
-            began_at=EPOCH + began,
-            ended=None if last.ended is None else last.ended + offset,
-            **other,
-        )
-        return evolve(right, runs=tuple(sorted([*right.runs, copy], key=lambda each: each.began)))
-
-    return corrupt
-
-
-def _of_one_group(right: History, job_id: int) -> History:
-    """Have a job of a group begin in the middle of the last run."""
-    last = right.runs_by_job()[job_id][-1]
-    grouped = [evolve(each, group="g") if each is last else each for each in right.runs]
-    beside = run(
-        9000,
-        last.began + 0.05,
-        assignment=last.assignment + 10_000,
-        group="g",
-        pid=9000,
-        ended=last.began + 0.1,
-    )
-    runs = tuple(sorted([*grouped, beside], key=lambda each: each.began))
-    asked = {**right.enqueues, "c1-9000": enqueue(9000)}
-    return evolve(right, runs=runs, enqueues=asked, jobs={**right.jobs, 9000: done(9000)})
-
-
-def _effects(number: int) -> Corruption:
-    def corrupt(right: History, job_id: int) -> History:
-        return evolve(right, effects={**right.effects, job_id: number})
-
-    return corrupt
-
-
-def _left(right: History, job_id: int) -> History:
-    job = evolve(right.jobs[job_id], state="ready", finished_at=None)
-    drain = EndOfRun(healed=1.0, ended=61.0, left=1)
-    return evolve(right, jobs={**right.jobs, job_id: job}, drain=drain)
-
-
-def _no_evidence(right: History, job_id: int) -> History:
-    return evolve(right, faults=(*right.faults, fault(evidence="")))
-
-
-CORRUPTIONS: Final[Mapping[str, tuple[str, Corruption]]] = {
-    "an acknowledged job is gone": ("I1", _without_job),
-    "a rolled back job runs": ("I2", _rolled_back),
-    "a job starts early": ("I3", _asked_for(not_before=EPOCH + 1e6)),
-    "a job starts expired": ("I4", _asked_for(not_after=EPOCH, expires=True)),
-    "two of a group overlap": ("I5", _of_one_group),
-    "a stale token completes": ("I5", _with_run(later=-0.01, token=10_000, how="raised")),
-    "a job starts after its completion": ("I6", _with_run(later=1000.0, token=10_000)),
-    "a job runs twice without a fault": ("I7", _with_run(later=-0.01, token=-1, pid=9999)),
-    "two own one token": ("I8", _with_run(later=0.01, pid=9999, node="n2")),
-    "an effect is there twice": ("I9", _effects(2)),
-    "the backlog does not drain": ("I10", _left),
-    "a fault did not happen": ("fault", _no_evidence),
-}
-"""What is broken: the promise, and how."""
