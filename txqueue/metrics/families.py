@@ -1,4 +1,4 @@
-"""Turns a node's figures, and the installation's, into metric families of Prometheus."""
+"""Makes metric families of Prometheus of a node's counts, and of the installation's state."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from prometheus_client.core import (
     Metric,
 )
 
-from txqueue.model.run_log import Histogram
-from txqueue.node.description import NodeFigures
+from txqueue.model.run_log import Histogram, RunTally
+from txqueue.node.services import Services
 from txqueue.store.reads.metrics import Installation
 
 LARGEST: Final = 100
@@ -28,22 +28,21 @@ OTHER: Final = "other"
 _STATES: Final = ("waiting", "ready", "assigned", "failed")
 
 
-def node_families(figures: NodeFigures, labels: Mapping[str, str]) -> Iterator[Metric]:
+def node_families(node: Services, labels: Mapping[str, str]) -> Iterator[Metric]:
     """Return the metrics of one node.
 
     Args:
-        figures: The node's figures.
+        node: The node's services.
         labels: Labels that each series gets: ``database`` if the process has several nodes.
     """
     make = _Maker(labels)
-    yield from _job_families(figures, make)
-    yield _wait_family(figures, make)
-    yield from _flow_families(figures, make)
-    yield from _state_families(figures, make)
+    yield from _job_families(node.meters.tally, make)
+    yield _wait_family(node.meters.waits, make)
+    yield from _flow_families(node, make)
+    yield from _state_families(node, make)
 
 
-def _job_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
-    tally = figures.tally
+def _job_families(tally: RunTally, make: _Maker) -> Iterator[Metric]:
     label_of = _largest(tally.started)
     started: Counter[str] = Counter()
     for work_type, times in tally.started.items():
@@ -76,12 +75,12 @@ def _job_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
     )
 
 
-def _wait_family(figures: NodeFigures, make: _Maker) -> Metric:
+def _wait_family(waited: Mapping[tuple[str, str], Histogram], make: _Maker) -> Metric:
     """Return the waits of the pairs of queue and work type with the most jobs; none has no name."""
-    weights = {key: sum(histogram.counts) for key, histogram in figures.waits.items() if key[0]}
+    weights = {key: sum(histogram.counts) for key, histogram in waited.items() if key[0]}
     largest = {key for key, _ in Counter(weights).most_common(LARGEST)}
     waits: dict[tuple[str, ...], Histogram] = {}
-    for key, histogram in figures.waits.items():
+    for key, histogram in waited.items():
         labels = key if key in largest else (OTHER, OTHER)
         waits.setdefault(labels, Histogram(histogram.bounds)).add(histogram.counts, histogram.total)
     return make.histogram(
@@ -93,56 +92,67 @@ def _wait_family(figures: NodeFigures, make: _Maker) -> Metric:
     )
 
 
-def _flow_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
-    yield make.histogram("claim_seconds", "How long claims took.", {(): figures.claims})
+def _flow_families(node: Services, make: _Maker) -> Iterator[Metric]:
+    meters = node.meters
+    deliveries = {
+        "claim": meters.claimed,
+        "direct": node.credits.describe()["delivered"],
+        "notified": node.open_credit.received,
+        "peer": node.inbox.received,
+    }
+    yield make.histogram("claim_seconds", "How long claims took.", {(): meters.claims})
     yield make.histogram(
         "completion_seconds",
         "How long the statements took that write done jobs.",
-        {(): figures.completions},
+        {(): meters.completions},
     )
     yield make.counter(
         "deliveries",
-        "Jobs that reached the node: by claim, direct dispatch, a peer, or found later; direct"
-        " and peer deliveries count assignments.",
-        {(road,): jobs for road, jobs in figures.deliveries.items()},
+        "Jobs that reached the node: by claim, direct dispatch, open credit or a peer; direct"
+        " deliveries count assignments.",
+        {(road,): jobs for road, jobs in deliveries.items()},
         ["road"],
     )
     yield make.counter(
         "given_back",
         "Jobs that were assigned to the node but not held by it, and returned to the queue.",
-        {(): figures.given_back},
+        {(): node.reconciliation.given_back},
     )
     yield make.counter(
         "rescues",
         "Jobs of dead nodes that this node returned to the queue.",
-        {(reason,): figures.rescues.get(reason, 0) for reason in ("expired", "ended")},
+        {(reason,): meters.rescues.get(reason, 0) for reason in ("expired", "ended")},
         ["reason"],
     )
     yield make.counter(
         "tokens_lost",
         "Jobs that ended here while they were assigned anew, or were already written as ended.",
-        {(): figures.tokens_lost},
+        {(): meters.tokens_lost},
     )
     yield make.counter(
         "worker_deaths",
         "Worker processes that ended without being told to.",
-        {(): figures.worker_deaths},
+        {(): meters.worker_deaths},
     )
 
 
-def _state_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
-    lease = max(0.0, figures.lease_left)
+def _state_families(node: Services, make: _Maker) -> Iterator[Metric]:
+    workers, lease = node.workers, max(0.0, node.lease.remaining)
+    capacity = workers.count * workers.capacity
+    held = round(workers.load * capacity)
+    unwritten = node.completions.unwritten
+    peers = sum(peer.pipe is not None for peer in node.peers)
     for name, documentation, value in (
-        ("jobs_running", "Jobs that run now.", figures.running),
-        ("unwritten_endings", "Jobs that ended, but are not yet written.", figures.unwritten),
-        ("worker_processes", "Worker processes that are ready.", figures.workers),
-        ("capacity_weight", "The weight that all workers run at a time.", figures.capacity),
-        ("held_weight", "The weight of the jobs that the workers hold.", figures.held),
-        ("reactor_lag_seconds", "How late the master's timers are.", figures.lag),
-        ("memory_bytes", "The memory of the master.", figures.memory),
+        ("jobs_running", "Jobs that run now.", workers.in_flight),
+        ("unwritten_endings", "Jobs that ended, but are not yet written.", unwritten),
+        ("worker_processes", "Worker processes that are ready.", len(workers.regular)),
+        ("capacity_weight", "The weight that all workers run at a time.", capacity),
+        ("held_weight", "The weight of the jobs that the workers hold.", held),
+        ("reactor_lag_seconds", "How late the master's timers are.", node.lag.lag),
+        ("memory_bytes", "The memory of the master.", node.lag.memory),
         ("lease_remaining_seconds", "Time until the node's lease expires.", lease),
-        ("database_up", "1 if the database answers the node.", int(figures.is_reached)),
-        ("peers_connected", "Connected peers.", figures.peers),
+        ("database_up", "1 if the database answers the node.", int(node.lease.is_reached)),
+        ("peers_connected", "Connected peers.", peers),
     ):
         yield make.gauge(name, documentation, {(): value})
 

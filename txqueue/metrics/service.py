@@ -15,7 +15,7 @@ from twisted.web import resource, server
 
 from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.metrics.families import installation_families, node_families, process_families
-from txqueue.node.description import NodeFigures
+from txqueue.node.services import Services
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.operations import Operations
 from txqueue.store.reads.metrics import Installation, about_installation
@@ -69,8 +69,8 @@ class MeasuredNode(Protocol):
     """A node that counts what it does."""
 
     @property
-    def figures(self) -> NodeFigures:
-        """What the node has counted, and its state now."""
+    def its_services(self) -> Services:
+        """The node's services, with what they have counted."""
 
 
 class InstallationReader:
@@ -160,7 +160,7 @@ class Metrics(HttpService):
         is_shared = len(self._nodes) > 1
         for name, node in self._nodes.items():
             labels = {"queue_node": name} if is_shared else {}
-            families = _merged(families, node_families(node.figures, labels))
+            families = _merged(families, node_families(node.its_services, labels))
         if installation is not None:
             families += installation_families(installation, age)
         credentials = self._endpoint.credentials

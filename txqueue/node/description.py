@@ -1,4 +1,4 @@
-"""The node's description of itself for operators and heartbeats, and its figures for metrics."""
+"""The node's description of itself for operators and heartbeats."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, frozen
 
-from txqueue.model.run_log import Histogram, RunTally
 from txqueue.node.settings import locked_types, row_of
 from txqueue.node.workers.suspects import blocking_report, described
 from txqueue.policy.findings.status import worker_state
@@ -15,86 +14,6 @@ from txqueue.policy.health import Health, HealthFacts, decide_health
 
 if TYPE_CHECKING:
     from txqueue.node.services import Services
-
-
-@frozen
-class NodeFigures:
-    """What a node has counted since its start, and its state now.
-
-    Attributes:
-        tally: What jobs did, by work type.
-        claims: How long claims took.
-        completions: How long statements took that write done jobs.
-        waits: How long jobs waited, by queue and work type; see `Meters`.
-        deliveries: How many jobs arrived, by the way: ``claim``, ``direct``, ``notified``,
-            ``peer``.
-        given_back: How many jobs the node returned to the queue because it did not hold them.
-        worker_deaths: How many worker processes ended without being told to.
-        rescues: How many jobs of dead nodes it returned to the queue; see `Meters`.
-        tokens_lost: How many jobs ended whose outcome changed nothing; see `Meters`.
-        running: How many jobs run now.
-        unwritten: How many jobs have ended whose outcome is not written yet.
-        workers: How many worker processes are ready.
-        capacity: The weight that all workers run at a time.
-        held: The weight of the jobs that the workers hold.
-        lag: Seconds by which the reactor has recently called timers late.
-        memory: The memory of the master in bytes.
-        lease_left: Seconds until the lease expires; 0 if it has.
-        is_reached: Whether the database has answered within the last half of a lease.
-        peers: How many peers are connected.
-    """
-
-    tally: RunTally
-    claims: Histogram
-    completions: Histogram
-    waits: Mapping[tuple[str, str], Histogram]
-    deliveries: Mapping[str, int]
-    given_back: int
-    worker_deaths: int
-    rescues: Mapping[str, int]
-    tokens_lost: int
-    running: int
-    unwritten: int
-    workers: int
-    capacity: int
-    held: int
-    lag: float
-    memory: int
-    lease_left: float
-    is_reached: bool
-    peers: int
-
-
-def figures_of(node: Services) -> NodeFigures:
-    """Return the figures of this moment."""
-    meters, workers = node.meters, node.workers
-    capacity = workers.count * workers.capacity
-    return NodeFigures(
-        tally=meters.tally,
-        claims=meters.claims,
-        completions=meters.completions,
-        waits=meters.waits,
-        deliveries={
-            "claim": meters.claimed,
-            "direct": node.credits.describe()["delivered"],
-            "notified": node.open_credit.received,
-            "peer": node.inbox.received,
-        },
-        given_back=node.reconciliation.given_back,
-        worker_deaths=meters.worker_deaths,
-        rescues=meters.rescues,
-        tokens_lost=meters.tokens_lost,
-        running=workers.in_flight,
-        unwritten=node.completions.unwritten,
-        workers=len(workers.regular),
-        capacity=capacity,
-        held=round(workers.load * capacity),
-        lag=node.lag.lag,
-        memory=node.lag.memory,
-        lease_left=node.lease.remaining,
-        is_reached=node.lease.is_reached,
-        peers=sum(peer.pipe is not None for peer in node.peers),
-    )
 
 
 # How many workers a heartbeat describes: the node's row must stay small.

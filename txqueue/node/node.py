@@ -7,7 +7,6 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.node.description import NodeFigures, figures_of
 from txqueue.node.services import Services
 from txqueue.node.settings import NodeSettings
 from txqueue.node.state.collaborators import IMasterReactor
@@ -88,9 +87,9 @@ class Node(MultiService):
         return self._services.lifecycle.has_failed
 
     @property
-    def figures(self) -> NodeFigures:
-        """What the node has counted, and its state now, without a query."""
-        return figures_of(self._services)
+    def its_services(self) -> Services:
+        """The node's services, which have counted what metrics tell."""
+        return self._services
 
     def stopService(self) -> Deferred[None]:
         """Drain: claim nothing, return unstarted jobs, wait for running ones, and unregister."""

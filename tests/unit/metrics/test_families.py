@@ -1,39 +1,34 @@
-"""Metric families from figures."""
+"""Metric families from what a node has counted."""
 
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 from attrs import evolve
 from prometheus_client.core import Metric
 
 from txqueue.metrics.families import LARGEST, OTHER, installation_families, node_families
-from txqueue.model.run_log import STATEMENT_BOUNDS, WAIT_BOUNDS, Histogram, RunTally
-from txqueue.node.description import NodeFigures
+from txqueue.model.run_log import WAIT_BOUNDS, RunTally
 from txqueue.node.state.arrivals import Meters
+from txqueue.node.state.lease import Lease
 from txqueue.policy.findings.status import Rest
 from txqueue.store.reads.metrics import Installation
 
-FIGURES = NodeFigures(
-    tally=RunTally(),
-    claims=Histogram(STATEMENT_BOUNDS),
-    completions=Histogram(STATEMENT_BOUNDS),
-    waits={},
-    deliveries={"claim": 3},
-    given_back=0,
-    worker_deaths=0,
-    rescues={"expired": 2},
-    tokens_lost=1,
-    running=0,
-    unwritten=0,
-    workers=2,
-    capacity=200,
-    held=0,
-    lag=0.0,
-    memory=0,
-    lease_left=-1.0,
-    is_reached=False,
-    peers=0,
-)
+
+def node(meters: Meters | None = None) -> Any:
+    """The services of a node that has lost its lease."""
+    return SimpleNamespace(
+        meters=meters or Meters(),
+        credits=SimpleNamespace(describe=lambda: {"delivered": 1}),
+        open_credit=SimpleNamespace(received=2),
+        inbox=SimpleNamespace(received=3),
+        reconciliation=SimpleNamespace(given_back=4),
+        completions=SimpleNamespace(unwritten=0),
+        workers=SimpleNamespace(count=2, capacity=100, load=0.5, in_flight=0, regular=[]),
+        lag=SimpleNamespace(lag=0.0, memory=0),
+        lease=Lease(1.0),
+        peers=[SimpleNamespace(pipe=object()), SimpleNamespace(pipe=None)],
+    )
 
 
 def queue(name: str, ready: int) -> dict[str, Any]:
@@ -81,7 +76,7 @@ def test_a_thousand_work_types_do_not_make_a_thousand_series() -> None:
     for number in range(1000):
         tally.burst([f"type{number}"] * (1 + number), [], 0.001)
         tally.ended[f"type{number}", "done"] += 1 + number
-    families = list(node_families(evolve(FIGURES, tally=tally), {}))
+    families = list(node_families(node(Meters(tally)), {}))
     started = values(families, "txqueue_jobs_started_total")
     assert len(started) == LARGEST + 1
     assert started["type999",] == 1000
@@ -123,7 +118,7 @@ def test_waits_are_a_histogram_by_queue_and_work_type() -> None:
     none = [0] * (len(WAIT_BOUNDS) - 1)
     for _ in range(2):
         meters.add_waits([("mail", "welcome", [3, 4, *none], 0.7), ("", "", [1, 0, *none], 0.0)])
-    families = list(node_families(evolve(FIGURES, waits=meters.waits), {}))
+    families = list(node_families(node(meters), {}))
     assert values(families, "txqueue_job_wait_seconds_count") == {
         ("mail", "welcome"): 14,
         (OTHER, OTHER): 2,
@@ -133,7 +128,7 @@ def test_waits_are_a_histogram_by_queue_and_work_type() -> None:
     assert buckets["mail", "welcome", "0.0025"] == buckets["mail", "welcome", "+Inf"] == 14
     assert ("mail", "welcome", "3600.0") in buckets or ("mail", "welcome", "3600") in buckets
     meters.add_waits([(f"queue{number}", "a", [1, 0, *none], 0.0) for number in range(5000)])
-    families = list(node_families(evolve(FIGURES, waits=meters.waits), {}))
+    families = list(node_families(node(meters), {}))
     counts = values(families, "txqueue_job_wait_seconds_count")
     assert len(counts) == LARGEST + 1
     assert sum(counts.values()) == 5016
@@ -141,9 +136,25 @@ def test_waits_are_a_histogram_by_queue_and_work_type() -> None:
 
 def test_an_expired_lease_has_no_time_left() -> None:
     """A lease that expired a second ago is reported as 0, and the database as down."""
-    families = list(node_families(FIGURES, {}))
+    families = list(node_families(node(), {}))
     assert values(families, "txqueue_lease_remaining_seconds") == {(): 0.0}
     assert values(families, "txqueue_database_up") == {(): 0}
+
+
+def test_what_each_way_has_brought_and_how_full_the_node_is() -> None:
+    """As its services have counted it."""
+    families = list(node_families(node(), {}))
+    assert values(families, "txqueue_deliveries_total") == {
+        ("claim",): 0,
+        ("direct",): 1,
+        ("notified",): 2,
+        ("peer",): 3,
+    }
+    found = {
+        name: values(families, f"txqueue_{name}")[()]
+        for name in ("given_back_total", "capacity_weight", "held_weight", "peers_connected")
+    }
+    assert [*found.values()] == [4, 200, 100, 1]
 
 
 def test_no_label_names_a_host_node_job_group_or_tenant() -> None:
@@ -151,7 +162,7 @@ def test_no_label_names_a_host_node_job_group_or_tenant() -> None:
     tally = RunTally()
     tally.burst(["a"], [], 0.001)
     families = [
-        *node_families(evolve(FIGURES, tally=tally), {}),
+        *node_families(node(Meters(tally)), {}),
         *installation_families(installation(queue("default", 1))),
     ]
     labels = {label for each in families for sample in each.samples for label in sample.labels}
