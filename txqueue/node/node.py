@@ -11,7 +11,6 @@ from txqueue.node.services import Services
 from txqueue.node.settings import NodeSettings
 from txqueue.node.state.collaborators import IMasterReactor
 from txqueue.node.state.periodic import Outage, Periodic
-from txqueue.node.upkeep.maintenance import Reconnection
 from txqueue.policy.health import Health
 
 # Seconds in which an immediate stop must write the jobs that it returns.
@@ -34,8 +33,7 @@ class Node(MultiService):
         self._name = settings.name
         self._services = services = Services(reactor, settings)
         self._draining: Deferred[None] | None = None
-        self._reconnection = Reconnection(reactor, services.backoff, self)
-        outage = Outage(reactor, settings.name)
+        self._outage = Outage(reactor, services.backoff, settings.name)
         for service in (
             services.heartbeats,
             services.worker_pool,
@@ -53,12 +51,11 @@ class Node(MultiService):
             services.lag,
             services.handover,
             services.admin,
-            self._reconnection,
         ):
             if service is not None:
                 service.setServiceParent(self)
             if isinstance(service, Periodic):
-                service.outage = outage
+                service.outage = self._outage
 
     @property
     def _takers(self) -> list[Service]:
@@ -112,7 +109,8 @@ class Node(MultiService):
         await _stop(services.peer_network, services.lease_proxy, services.lag, services.admin)
         await services.completions.close()
         await services.end_notifier.close()
-        await _stop(services.heartbeats, self._reconnection)
+        await _stop(services.heartbeats)
+        self._outage.end()
         await services.heartbeats.leave("stopped")
         services.condition_pool.close()
         services.pool.close()

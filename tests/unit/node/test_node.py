@@ -37,7 +37,7 @@ def test_a_node_has_all_services() -> None:
     reactor = Reactor()
     node = Node(cast("Any", reactor), settings())
     names = [service.name for service in node]
-    assert len(names) == len({*names}) == 20
+    assert len(names) == len({*names}) == 19
     assert None not in names
     assert (reactor.getDelayedCalls(), node.has_failed) == ([], False)
 

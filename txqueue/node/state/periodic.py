@@ -18,6 +18,7 @@ from txqueue.policy.backoff import Backoff
 from txqueue.policy.placement.claim_plan import JobPlace, earlier
 from txqueue.policy.placement.idling import LONGEST_IDLE, LOOK, IdlePace, WakePlace
 from txqueue.store.driver.errors import complaint
+from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.system.clock import Clock, Timer
 
@@ -28,40 +29,65 @@ SAID_EVERY: Final = 30.0
 class Outage:
     """An outage of a node's database, as all services report it that the database does not answer.
 
-    It ends once each of them has taken a step again.
+    It ends once each of them has taken a step again. When an attempt to connect is due, one of them
+    tries; when an attempt succeeds, all of them: their own pauses are longer.
 
     Args:
         clock: Times the outage.
+        reconnects: The backoff of the node's connections; None without one.
         node: The node's name.
     """
 
     log = Logger()
 
-    def __init__(self, clock: Clock, node: str = "") -> None:
+    def __init__(
+        self, clock: Clock, reconnects: ReconnectBackoff | None = None, node: str = ""
+    ) -> None:
         self._clock = clock
+        self._attempt: Timer | None = None
+        if reconnects is not None:
+            reconnects.on_failure = lambda: self._await_attempt(reconnects.left or 0.0)
+            reconnects.on_recovery = self._recover
         self._name = f"the database of {node}" if node else "the database"
-        self._waiting: set[object] = set()
+        # In the order in which they failed.
+        self._waiting: dict[Periodic, None] = {}
         self._began = self._next = 0.0
 
-    def fails(self, service: object, error: DatabaseUnavailable) -> None:
+    def fails(self, service: Periodic, error: DatabaseUnavailable) -> None:
         """Note that a service waits for the database."""
         now = self._clock.seconds()
         if not self._waiting:
             self._began = self._next = now
-        self._waiting.add(service)
+        self._waiting[service] = None
         if now >= self._next:
             self._next = now + SAID_EVERY
             lasts = now - self._began
             gone = f"has been gone for {duration(lasts)}" if lasts else "is gone"
             self.log.warn("{name} {gone}: {error}", name=self._name, gone=gone, error=error)
 
-    def passes(self, service: object) -> None:
+    def passes(self, service: Periodic) -> None:
         """Note that a service does not wait for the database, or no longer."""
         if service in self._waiting:
-            self._waiting.remove(service)
+            del self._waiting[service]
             if not self._waiting:
                 lasted = duration(self._clock.seconds() - self._began)
                 self.log.info("{name} is back after {lasted}", name=self._name, lasted=lasted)
+
+    def end(self) -> None:
+        """Have no service try any more."""
+        if self._attempt is not None and self._attempt.active():
+            self._attempt.cancel()
+
+    def _await_attempt(self, seconds: float) -> None:
+        self._attempt = self._clock.callLater(seconds, self._try)
+
+    def _try(self) -> None:
+        if self._waiting:
+            next(iter(self._waiting)).alarm.ring()
+
+    def _recover(self) -> None:
+        for service in [*self._waiting]:
+            service.retry()
 
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0

@@ -1,11 +1,10 @@
-"""What a node does for the database: rotates lanes, archives and drops history, reconnects."""
+"""What a node does for the database: rotates lanes, archives and drops history."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -19,55 +18,12 @@ from txqueue.model.run_log import WAIT_BOUNDS
 from txqueue.node.state.arrivals import Meters
 from txqueue.node.state.collaborators import Process, Spawner
 from txqueue.node.state.periodic import Periodic, Wakeups
-from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.run_functions import HeartbeatReply
 
 if TYPE_CHECKING:
     from txqueue.node.workers.completions import Completions
     from txqueue.node.workers.workload import Workers
-
-
-@define(eq=False, repr=False, slots=False)
-class Reconnection(Periodic):
-    """Ends the pause of one failed service when an attempt to connect is due, of all on success.
-
-    The pauses of services are longer than those of the reconnect backoff: without this, the
-    database may be back for seconds before the first service connects.
-
-    Args:
-        clock: Times the pauses.
-        reconnects: The backoff of the node's connections.
-        services: The node's services, those first that try first.
-    """
-
-    name = "reconnection"
-
-    _reconnects: ReconnectBackoff
-    _services: Iterable[object]
-
-    def __attrs_post_init__(self) -> None:
-        self._reconnects.on_failure = self.alarm.ring
-        self._reconnects.on_recovery = self._recover
-
-    async def step(self) -> float | None:
-        """Wait until an attempt may be made, and let one service make it."""
-        left = self._reconnects.left
-        if left != 0.0:
-            return left
-        for service in self._failed():
-            service.alarm.ring()
-            break
-        return None
-
-    def _recover(self) -> None:
-        for service in self._failed():
-            service.retry()
-
-    def _failed(self) -> Iterator[Periodic]:
-        for service in self._services:
-            if isinstance(service, Periodic) and service.has_failed:
-                yield service
 
 
 EVERY = 3600.0

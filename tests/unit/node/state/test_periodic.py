@@ -201,7 +201,7 @@ def test_an_outage_is_said_once_however_many_services_notice_it(said: list[str])
         return None
 
     services = [Steps(clock, step) for _ in range(9)]
-    outage = Outage(clock, "web-1")
+    outage = Outage(clock, node="web-1")
     for service in services:
         service.outage = outage
         service.startService()

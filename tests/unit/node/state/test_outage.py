@@ -7,8 +7,7 @@ from attrs import define, field
 from twisted.internet.task import Clock
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node.state.periodic import Periodic
-from txqueue.node.upkeep.maintenance import Reconnection
+from txqueue.node.state.periodic import Outage, Periodic
 from txqueue.store.driver.reconnecting import LONGEST, ReconnectBackoff
 
 
@@ -45,12 +44,12 @@ class Asking(Periodic):
 
 @define
 class Node:
-    """Two services, and the one under test."""
+    """Two services, and the outage that they report."""
 
     database: Database
     first: Asking
     second: Asking
-    reconnection: Reconnection
+    outage: Outage
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
@@ -63,10 +62,11 @@ def node() -> Node:
     clock = Clock()
     database = Database(clock, ReconnectBackoff(clock.seconds))
     first, second = services = Asking(database), Asking(database)
-    reconnection = Reconnection(clock, database.backoff, services)
-    for service in (*services, reconnection):
+    outage = Outage(clock, database.backoff)
+    for service in services:
+        service.outage = outage
         service.startService()
-    return Node(database, first, second, reconnection)
+    return Node(database, first, second, outage)
 
 
 def test_an_attempt_follows_each_pause_at_once(node: Node) -> None:
@@ -100,6 +100,7 @@ def test_nothing_is_done_without_a_failure(node: Node) -> None:
 def test_it_stops(node: Node) -> None:
     """With the others, while the database is down; no timer is left."""
     node.advance(10.0)
-    for service in (node.first, node.second, node.reconnection):
+    for service in (node.first, node.second):
         service.stopService()
+    node.outage.end()
     assert node.database.clock.getDelayedCalls() == []
