@@ -1,4 +1,4 @@
-"""Writes docs/reference/python-api.md from the package's docstrings, without importing it.
+"""Writes the reference of the Python API from the package's docstrings, without importing it.
 
     python docs/build_reference.py
 
@@ -8,6 +8,7 @@ A test holds the file against what this makes.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from inspect import cleandoc
@@ -20,157 +21,172 @@ __all__ = ["TARGET", "reference"]
 ROOT: Final = Path(__file__).resolve().parent.parent
 TARGET: Final = ROOT / "docs" / "reference" / "python-api.md"
 
+
+class Page(NamedTuple):
+    """A page of the reference.
+
+    Attributes:
+        heading: Its heading on the first page, by which other pages link to it.
+        title: Its title.
+        module: What its names are imported from.
+        names: The names.
+    """
+
+    heading: str
+    title: str
+    module: str
+    names: tuple[str, ...]
+
+    @property
+    def file(self) -> str:
+        """Its place beside the first page."""
+        return f"python-api/{self.heading.lower().replace(' ', '-')}.md"
+
+
 # What stands where. Every name that `txqueue` exports must be here, and those of the modules that
 # `reference` lists, or nothing is written.
-CHAPTERS: Final = (
-    (
-        "Enqueue work and ask after it",
+PAGES: Final = (
+    Page(
+        "WorkQueue",
+        "Enqueue work, and wait for it",
         "txqueue",
-        ("WorkQueue", "Transaction", "enqueue"),
+        ("WorkQueue", "Transaction", "Batch", "enqueue", "Membership"),
     ),
-    (
+    Page("EnqueueOptions", "Options of enqueue", "txqueue", ("EnqueueOptions",)),
+    Page(
+        "WorkItem",
+        "Define work",
+        "txqueue",
+        ("WorkItem", "Key", "Priority", "Runtime", "UniqueMode", "Retry"),
+    ),
+    Page("Functions as work", "Functions as work", "txqueue", ("task", "Task", "middleware")),
+    Page(
+        "RunningJob",
+        "Inside a handler",
+        "txqueue",
+        (
+            *("RunningJob", "ThreadJob", "Parents", "Snooze", "Discard", "Fail", "Next"),
+            *("StepTransaction", "StepCursor"),
+        ),
+    ),
+    Page("Jobs", "Jobs, and runs that failed", "txqueue", ("Job", "State", "Attempt")),
+    Page(
+        "Recurring work",
+        "Recurring work",
+        "txqueue",
+        ("Every", "Cron", "Cooldown", "CatchUp", "Exists", "Schedules", "ScheduleRun"),
+    ),
+    Page(
+        "Worksets",
+        "Worksets",
+        "txqueue",
+        ("WorksetItem", "ExistingTable", "WorksetStatus", "RunningPart"),
+    ),
+    Page(
+        "Failures as they happen",
+        "Failures as they happen",
+        "txqueue",
+        ("on_failure", "FailedAttempt"),
+    ),
+    Page("Asyncio", "Without Twisted: asyncio", "txqueue.aio", ("Queue", "AsyncTransaction")),
+    Page(
+        "Threads and scripts",
+        "Without Twisted: threads and scripts",
+        "txqueue.sync",
+        ("Queue", "BlockingTransaction"),
+    ),
+    Page(
+        "Other drivers",
         "Enqueue with other drivers",
         "txqueue.adapters",
         ("statement", "statements", "error_of", "BlockingBatch"),
     ),
-    ("Without Twisted: asyncio", "txqueue.aio", ("Queue", "AsyncTransaction")),
-    ("Without Twisted: threads and scripts", "txqueue.sync", ("Queue", "BlockingTransaction")),
-    ("A node that was joined", "txqueue", ("Membership",)),
-    ("Options of enqueue", "txqueue", ("EnqueueOptions",)),
-    ("A batch that is put together", "txqueue", ("Batch",)),
-    ("How those ended that a job waited for", "txqueue", ("Parents",)),
-    ("Define work", "txqueue", ("WorkItem", "Key", "Priority", "Runtime", "UniqueMode", "Retry")),
-    ("Functions as work", "txqueue", ("task", "Task", "middleware")),
-    ("Tasks of Django", "txqueue.django", ("TxqueueBackend", "policy", "work", "RunningContext")),
-    (
-        "What the tasks of Django show",
+    Page(
+        "Tasks of Django",
+        "Tasks of Django",
         "txqueue.django",
-        ("TaskCancelled", "AttemptFailed", "OtherTransaction"),
+        (
+            *("TxqueueBackend", "policy", "work", "RunningContext"),
+            *("TaskCancelled", "AttemptFailed", "OtherTransaction"),
+        ),
     ),
-    ("Recurring work", "txqueue", ("Every", "Cron", "Cooldown", "CatchUp", "Exists")),
-    ("Schedules by their names", "txqueue", ("Schedules", "ScheduleRun")),
-    (
-        "Inside a handler",
-        "txqueue",
-        ("RunningJob", "ThreadJob", "Snooze", "Discard", "Fail", "Next"),
-    ),
-    ("Durable steps", "txqueue", ("StepTransaction", "StepCursor")),
-    ("Failures as they happen", "txqueue", ("on_failure", "FailedAttempt")),
-    ("Worksets", "txqueue", ("WorksetItem", "ExistingTable")),
-    ("How far a workset is", "txqueue", ("WorksetStatus",)),
-    ("A part of a workset", "txqueue", ("RunningPart",)),
-    ("Jobs", "txqueue", ("Job", "State")),
-    ("A run that failed", "txqueue", ("Attempt",)),
-    (
+    Page(
+        "Test jobs",
         "Test jobs",
         "txqueue.testing",
         (
-            "perform",
-            "aperform",
-            "Outcome",
-            "assert_enqueued",
-            "aassert_enqueued",
-            "refute_enqueued",
-            "arefute_enqueued",
-            "all_enqueued",
-            "aall_enqueued",
-            "capture_enqueued",
-            "Capture",
-            "drain",
-            "adrain",
-            "clear",
-            "aclear",
-            "connected",
+            *("perform", "aperform", "Outcome", "assert_enqueued", "aassert_enqueued"),
+            *("refute_enqueued", "arefute_enqueued", "all_enqueued", "aall_enqueued"),
+            *("capture_enqueued", "Capture", "drain", "adrain", "clear", "aclear", "connected"),
         ),
     ),
-    ("Look after it", "txqueue.admin", ("Admin", "JobsPage", "Cancelled")),
-    (
+    Page("Admin", "Operate from a program", "txqueue.admin", ("Admin", "JobsPage", "Cancelled")),
+    Page(
+        "Errors",
         "Errors",
         "txqueue.errors",
         (
-            "TxqueueError",
-            "InvalidSchedule",
-            "InvalidWork",
-            "UnreadablePayload",
-            "UnknownWorkType",
-            "Refused",
-            "NotPermitted",
-            "QueueFull",
-            "Duplicate",
-            "TransactionMisused",
-            "JobNotFound",
-            "KeyUnavailable",
-            "JobFailed",
-            "WaitTimeout",
-            "TimedOut",
-            "Suspended",
-            "TokenLost",
-            "DatabaseUnavailable",
-            "SchemaMismatch",
-            "ConfigurationError",
-            "EmbeddedUnavailable",
-            "NodeUnavailable",
-            "AdminRefused",
+            *("TxqueueError", "InvalidSchedule", "InvalidWork", "UnreadablePayload"),
+            *("UnknownWorkType", "Refused", "NotPermitted", "QueueFull", "Duplicate"),
+            *("TransactionMisused", "JobNotFound", "KeyUnavailable", "JobFailed", "WaitTimeout"),
+            *("TimedOut", "Suspended", "TokenLost", "DatabaseUnavailable", "SchemaMismatch"),
+            *("ConfigurationError", "EmbeddedUnavailable", "NodeUnavailable", "AdminRefused"),
             "ArchiveUnavailable",
         ),
     ),
-    ("An embedded server", "txqueue.embedded", ("EmbeddedServer",)),
+    Page("An embedded server", "An embedded server", "txqueue.embedded", ("EmbeddedServer",)),
 )
 # Constructors that users do not call: others make these for them.
 MADE_BY_OTHERS: Final = frozenset(
     {
         "Admin",
         "AsyncTransaction",
+        "Attempt",
         "Batch",
         "BlockingBatch",
         "BlockingTransaction",
         "Cancelled",
         "Capture",
+        "FailedAttempt",
         "Job",
         "JobsPage",
         "Membership",
+        "Outcome",
         "Queue",
         "ScheduleRun",
         "RunningJob",
+        "RunningPart",
         "Schedules",
+        "StepCursor",
+        "StepTransaction",
         "Task",
         "ThreadJob",
         "Transaction",
         "WorkQueue",
     }
 )
-HIDDEN: Final = frozenset(
+# Of a class that the library itself works with, users have only these members.
+SHOWN: Final = MappingProxyType(
     {
-        "AsyncTransaction.check",
-        "AsyncTransaction.end",
-        "BlockingBatch.end",
-        "BlockingTransaction.check",
-        "BlockingTransaction.end",
-        "EmbeddedServer.pids",
-        "Job.from_row",
-        "Membership.open",
-        "Membership.close",
-        "Membership.credit_for",
-        "Membership.deliver",
-        "Membership.wake",
-        "Cooldown.after",
-        "Cron.after",
-        "Every.after",
-        "Schedules.due",
-        "Schedules.mend",
-        "Schedules.publish",
-        "Schedules.put",
-        "Schedules.tick",
-        "Schedules.trim",
-        "Retry.delay",
-        "StepTransaction.end",
-        "Retry.is_spent",
-        "RunningJob.assignment",
-        "RunningJob.key",
-        "RunningJob.its_steps",
-        "RunningJob.note_steps",
-        "Transaction.coalesce_into",
-        "RunningJob.token",
+        "BlockingTransaction": "connection execute enqueue enqueue_many signal batch",
+        "AsyncTransaction": "connection execute enqueue enqueue_many signal batch",
+        "Batch": "ids callback_id enqueue enqueue_many",
+        "BlockingBatch": "ids callback_id enqueue enqueue_many",
+        "Cooldown": "seconds jitter since until times",
+        "Cron": "expression tz jitter catch_up overlap until times",
+        "EmbeddedServer": "start stop",
+        "Every": "seconds jitter catch_up overlap until times",
+        "Job": "updated_at",
+        "JobFailed": "",
+        "Membership": "credit delivered",
+        "Retry": "attempts first factor linear longest jitter fatal",
+        "RunningJob": "id attempt weight work_type cancelled_by due tags is_cancelled beat progress"
+        " transaction parents then coalesce step step_transaction wait_for sleep call cursor",
+        "RunningPart": "job items attempt beat fail fail_all transaction",
+        "Schedules": "pause resume remove run_now runs",
+        "StepTransaction": "is_done result txn",
+        "Transaction": "result execute enqueue enqueue_many signal fill batch",
+        "WorksetItem": "workset size batch bound source workset_tenant perform_part",
     }
 )
 WITH_BASE: Final = MappingProxyType(
@@ -180,13 +196,19 @@ WIDTH: Final = 88
 OWN: Final = "the work type's own"
 TITLES: Final = {"Args": "Arguments"}
 
+# The Blocking classes are made of those of asyncio, by docs/build_sync.py.
+TWINS: Final = MappingProxyType({"txqueue.sync": "txqueue.aio"})
+FOREIGN: Final = frozenset({"Enum", "IntEnum", "StrEnum", "TypedDict", "TaskContext"})
+LEAST: Final = 9
+"""Words from which on a text is not repeated, but referred to."""
+
 HEAD: Final = """\
 # The Python API
 
 <!-- Made by docs/build_reference.py from the docstrings. Edit those, then run it again. -->
 
-Everything here may be imported from `txqueue`, except where an import line says otherwise.
-Coroutines are Twisted's: await them inside the reactor.
+What programs import, by what they do with it. Coroutines of `txqueue` itself are Twisted's: await
+them inside the reactor.
 """
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -199,50 +221,123 @@ class Section(NamedTuple):
     lines: list[str]
 
 
-def reference() -> str:
-    """Return the text of the reference.
+def reference() -> dict[str, str]:
+    """Return the pages of the reference, by their place beside the first one.
 
     Raises:
-        LookupError: When the package exports a name that no chapter has.
+        LookupError: When the package exports a name that no page has.
     """
-    listed = {name for _, _, names in CHAPTERS for name in names}
+    listed = {name for page in PAGES for name in page.names}
     modules = ("txqueue", "txqueue.django", "txqueue.errors", "txqueue.testing")
     exported = {name for module in modules for name in _exported(module)}
     if missing := exported - listed:
-        raise LookupError(f"no chapter of docs/build_reference.py has {', '.join(sorted(missing))}")
-    return "\n".join([HEAD, *_contents(), *_chapters()]).rstrip() + "\n"
+        raise LookupError(f"no page of docs/build_reference.py has {', '.join(sorted(missing))}")
+    told: dict[tuple[str, str], str] = {}
+    first = "\n".join([HEAD, *map(_summary, PAGES)])
+    written = {page.file: _told_once(page.file, "\n".join(_page(page)), told) for page in PAGES}
+    return {TARGET.name: first, **written}
 
 
-def _contents() -> Iterator[str]:
-    earlier: list[str] = []
-    for title, _, names in CHAPTERS:
-        links = ", ".join(f"[`{name}`](#{_anchor(name, earlier)})" for name in names)
-        yield f"- {title}: {links}"
-    yield ""
+def _summary(page: Page) -> str:
+    """Return what the first page says of another one."""
+    names = ", ".join(f"`{name}`" for name in page.names if not _is_coroutine_of(name, page))
+    return f"## {page.heading}\n\n[{page.title}]({page.file}): {names}.\n"
 
 
-def _anchor(name: str, earlier: list[str]) -> str:
-    """Return the anchor of a heading; of names that differ by their case, the later is numbered."""
-    anchor = name.lower()
-    earlier.append(anchor)
-    return anchor if earlier.count(anchor) == 1 else f"{anchor}-{earlier.count(anchor) - 1}"
+def _is_coroutine_of(name: str, page: Page) -> bool:
+    """Return whether a function is another one for coroutines, such as `aperform`."""
+    return name.startswith("a") and name[1:] in page.names
 
 
-def _chapters() -> Iterator[str]:
-    for title, module, names in CHAPTERS:
-        yield f"## {title}\n"
-        if module != "txqueue":
-            yield _code(_call(f"from {module} import ", names, ""))
-        told: dict[str | None, str] = {}
-        for name in names:
-            node = _definition(module, name)
-            # The function that blocks has the text of the coroutine that it is made of.
-            if isinstance(node, ast.AsyncFunctionDef) and ast.get_docstring(node) in told:
-                text = f"See `{told[ast.get_docstring(node)]}`; over any connection."
-                node.body = [ast.Expr(ast.Constant(text))]
-            elif isinstance(node, Function):
-                told[ast.get_docstring(node)] = name
+def _page(page: Page) -> Iterator[str]:
+    yield f"# {page.title}\n\nImport from `{page.module}`.\n"
+    nodes = {name: _definition(page.module, name) for name in page.names}
+    if page.module in TWINS:
+        for name, node in nodes.items():
+            yield from _twin(name, node)
+        return
+    plain = {name: node for name, node in nodes.items() if _is_plain(node)}
+    for name, node in nodes.items():
+        if name not in plain and not _is_coroutine_of(name, page):
             yield from _entry(name, node)
+            if f"a{name}" in page.names:
+                yield f"In a coroutine, over any connection: `await a{name}(...)`.\n"
+    if plain:
+        yield "\n".join(["| class | base | |", "|---|---|---|", *_rows(plain)]) + "\n"
+
+
+def _is_plain(node: ast.AST) -> bool:
+    """Return whether a class needs one sentence: it has a base, and nothing of its own."""
+    return (
+        isinstance(node, ast.ClassDef)
+        and bool(node.bases)
+        and not any(_is_shown(node.name, each.name) for each in _functions(node))
+        and not [each for each in _sections(ast.get_docstring(node)) if _shown(node.name, each)][1:]
+        and not list(_fields(node))
+    )
+
+
+def _rows(plain: Mapping[str, ast.AST]) -> Iterator[str]:
+    for name, node in plain.items():
+        assert isinstance(node, ast.ClassDef)
+        text = _joined(_plain(ast.get_docstring(node) or "").partition("\n\nAttributes")[0])
+        yield f"| `{name}` | `{', '.join(map(ast.unparse, node.bases))}` | {text} |"
+
+
+def _twin(name: str, node: ast.AST) -> Iterator[str]:
+    """Yield the signatures of a class that is another one without its coroutines."""
+    assert isinstance(node, ast.ClassDef)
+    of = name.replace("Blocking", "Async")
+    yield f"## {name}\n"
+    yield f"As [`{of}` of asyncio](asyncio.md#{of.lower()}), but its methods block the thread:\n"
+    shown = [each for each in _methods(node) if _is_shown(name, each.name)]
+    yield _code("\n".join(_signature(each, is_method=True) for each in shown))
+
+
+def _told_once(file: str, text: str, told: dict[tuple[str, str], str]) -> str:
+    """Let items refer to equal ones: of a method of the same name, or of an entry of the page."""
+    entry = ""
+
+    def reference_of(said: str) -> str | None:
+        place = f"[`{entry}`]({Path(file).name}#{entry.replace('.', '').lower()})"
+        for key in ((entry.rpartition(".")[2], said), (file, said)):
+            if (first := told.setdefault(key, place)) != place and len(said.split()) >= LEAST:
+                return first.replace(f"({Path(file).name}", "(")
+        return None
+
+    def shorter(found: re.Match[str]) -> str:
+        nonlocal entry
+        if found["entry"]:
+            entry = found["entry"]
+            return found[0]
+        if found["returned"]:
+            first = reference_of(found["returned"])
+            return f"**Returns:** as for {first}.\n" if first else found[0]
+        kept, others = [], {}
+        for name, said in re.findall(r"^- (\S+): (.+)$", found["items"], re.MULTILINE):
+            if first := reference_of(said):
+                others.setdefault(first, []).append(name)
+            else:
+                kept.append(f"- {name}: {said}\n")
+        merged = (f"- {', '.join(names)}: as for {first}.\n" for first, names in others.items())
+        return "".join([*kept, *merged])
+
+    part = r"^##+ (?P<entry>.+)$|^\*\*Returns:\*\* (?P<returned>.+)\n|(?P<items>(?:^- \S+: .+\n)+)"
+    return re.sub(part, shorter, text, flags=re.MULTILINE).rstrip() + "\n"
+
+
+def _is_shown(name: str, member: str) -> bool:
+    """Return whether users have a member of a class."""
+    return not member.startswith("_") and (name not in SHOWN or member in SHOWN[name].split())
+
+
+def _shown(name: str, section: Section) -> Section | None:
+    """Return a part of the docstring of a class with the attributes that users have."""
+    if section.title != "Attributes":
+        return section
+    parts = re.split(r"\n(?=\S)", "\n".join(section.lines).strip())
+    kept = [each for each in parts if _is_shown(name, each.partition(":")[0])]
+    return Section(section.title, kept) if kept else None
 
 
 def _methods(node: ast.ClassDef) -> Iterator[Function]:
@@ -261,32 +356,38 @@ def _base_of(name: str) -> ast.ClassDef:
 
 
 def _entry(name: str, node: ast.AST) -> Iterator[str]:
-    yield f"### {name}\n"
+    yield f"## {name}\n"
     if isinstance(node, ast.ClassDef):
         yield from _class(node)
     elif isinstance(node, Function):
-        yield from _function(node, "")
+        yield from _function(node, is_method=False)
 
 
 def _class(node: ast.ClassDef) -> Iterator[str]:
     initialiser = next((each for each in _functions(node) if each.name == "__init__"), None)
     if initialiser is not None and node.name not in MADE_BY_OTHERS:
         yield _code(_call(f"class {node.name}", _parameters(initialiser, is_method=True), ""))
-    elif bases := ", ".join(map(ast.unparse, node.bases)):
+    elif bases := ", ".join(filter(_is_public, map(ast.unparse, node.bases))):
         yield _code(f"class {node.name}({bases})")
-    sections = _sections(ast.get_docstring(node))
+    found = (_shown(node.name, each) for each in _sections(ast.get_docstring(node)))
+    sections = [each for each in found if each is not None]
     if node.name in MADE_BY_OTHERS:
         sections = [each for each in sections if each.title != "Args"]
-    yield from _rendered(sections, dict(_defaults(node)))
+    yield from _rendered(sections, {} if node.name in MADE_BY_OTHERS else dict(_defaults(node)))
     if initialiser is not None and node.name not in MADE_BY_OTHERS:
         yield from _rendered(_sections(ast.get_docstring(initialiser))[1:])
     if not any(section.title == "Attributes" for section in sections):
         yield from _fields(node)
     for function in _methods(node):
-        qualified = f"{node.name}.{function.name}"
-        if not function.name.startswith("_") and qualified not in HIDDEN:
-            yield f"#### {qualified}\n"
-            yield from _function(function, f"{node.name}.")
+        if _is_shown(node.name, function.name):
+            yield f"### {node.name}.{function.name}\n"
+            yield from _function(function, is_method=True)
+
+
+def _is_public(base: str) -> bool:
+    """Return whether readers have use for the name of a base class."""
+    own = {name for page in PAGES for name in page.names}
+    return base in own or hasattr(builtins, base.partition("[")[0]) or base in FOREIGN
 
 
 def _functions(node: ast.ClassDef | ast.If) -> Iterator[Function]:
@@ -302,23 +403,30 @@ def _is_overload(node: ast.stmt) -> bool:
     return "overload" in map(ast.unparse, getattr(node, "decorator_list", ()))
 
 
-def _function(node: Function, prefix: str) -> Iterator[str]:
+def _function(node: Function, *, is_method: bool) -> Iterator[str]:
+    yield _code(_signature(node, is_method=is_method))
+    sections = _sections(ast.get_docstring(node))
+    # The signature says that already.
+    said = r"An? (?:asynchronous )?context manager whose value is an? ``\w+``\."
+    yield from _rendered(
+        each for each in sections if not re.fullmatch(said, _joined(" ".join(each.lines)))
+    )
+
+
+def _signature(node: Function, *, is_method: bool) -> str:
     decorators = {ast.unparse(each) for each in node.decorator_list}
     returns = ast.unparse(node.returns) if node.returns is not None else "None"
-    name = prefix + node.name
-    parameters = _parameters(node, is_method=bool(prefix) and "staticmethod" not in decorators)
+    parameters = _parameters(node, is_method=is_method and "staticmethod" not in decorators)
+    given = returns.partition("[")[2].removesuffix("]")
+    name = node.name
     if "property" in decorators:
-        yield _code(f"{name}: {returns}")
-    elif "asynccontextmanager" in decorators or returns.startswith("AbstractAsyncContextManager["):
-        given = returns.partition("[")[2].removesuffix("]")
-        yield _code(_call(f"async with {name}", parameters, f" as {given}"))
-    elif "contextmanager" in decorators or returns.startswith("AbstractContextManager["):
-        given = returns.partition("[")[2].removesuffix("]")
-        yield _code(_call(f"with {name}", parameters, f" as {given}"))
-    else:
-        wait = "await " if isinstance(node, ast.AsyncFunctionDef) else ""
-        yield _code(_call(wait + name, parameters, f" -> {returns}"))
-    yield from _rendered(_sections(ast.get_docstring(node)))
+        return f"{name}: {returns}"
+    if "asynccontextmanager" in decorators or returns.startswith("AbstractAsyncContextManager["):
+        return _call(f"async with {name}", parameters, f" as {given}")
+    if "contextmanager" in decorators or returns.startswith("AbstractContextManager["):
+        return _call(f"with {name}", parameters, f" as {given}")
+    wait = "await " if isinstance(node, ast.AsyncFunctionDef) else ""
+    return _call(wait + name, parameters, "" if returns == "None" else f" -> {returns}")
 
 
 def _parameters(node: Function, *, is_method: bool) -> list[str]:
@@ -339,13 +447,13 @@ def _parameters(node: Function, *, is_method: bool) -> list[str]:
 
 def _parameter(given: ast.arg, default: ast.expr | None = None) -> str:
     kind = f": {ast.unparse(given.annotation)}" if given.annotation is not None else ""
+    kind = re.sub(r"Unpack\[(\w+)\]", r"\1", kind)
     return given.arg + kind + (f" = {ast.unparse(default)}" if default is not None else "")
 
 
 def _call(start: str, parts: Iterable[str], end: str) -> str:
     """Put a call into one line, or into a line for each part if it is long."""
-    is_import = start.endswith(" ")
-    line = f"{start}{', '.join(parts)}" if is_import else f"{start}({', '.join(parts)}){end}"
+    line = f"{start}({', '.join(parts)}){end}"
     if len(line) <= WIDTH:
         return line
     return "\n".join([f"{start}(", *(f"    {part}," for part in parts), f"){end}"])
@@ -373,7 +481,7 @@ def _option(field: ast.AnnAssign) -> str | None:
             default = OWN if is_own else given.get("default", "none")
             said = _plain(ast.literal_eval(about))
             name = f"{ast.unparse(field.target)}: {ast.unparse(kind)}"
-            return f"- `{name}`: {said} Default: {default}."
+            return f"- `{name}`: {said}" + (f" Default: {default}." if default != OWN else "")
     return None
 
 
@@ -489,5 +597,6 @@ def _tree(module: str) -> ast.Module:
 
 
 if __name__ == "__main__":
-    TARGET.parent.mkdir(parents=True, exist_ok=True)
-    TARGET.write_text(reference(), "utf-8")
+    (TARGET.parent / "python-api").mkdir(parents=True, exist_ok=True)
+    for name, page in reference().items():
+        (TARGET.parent / name).write_text(page, "utf-8")

@@ -42,7 +42,7 @@ QUESTIONS: Final = (
     Question(
         "how do I delete old jobs",
         "procrastinate-org/procrastinate/issues/344",
-        *("howto/run-in-production", "Retention", "history_kept"),
+        *("howto/prepare-the-database", "Keep history for longer or shorter", "history_kept"),
     ),
     Question(
         "delay a job by an hour",
@@ -57,7 +57,7 @@ QUESTIONS: Final = (
     Question(
         "send an email after the transaction commits",
         "celery/celery/pull/8491",
-        *("howto/in-an-application", "A request that enqueues", r"transaction\(\)"),
+        *("howto/in-an-application", "Enqueue in a request", r"transaction\(\)"),
     ),
     Question(
         "run one job per user at a time",
@@ -117,12 +117,12 @@ QUESTIONS: Final = (
     Question(
         "SIGTERM during a deploy",
         "rq/rq/issues/1516",
-        *("howto/run-in-production", "Stopping", "SIGTERM"),
+        *("howto/run-a-node", "Stop a node", "SIGTERM"),
     ),
     Question(
         "PgBouncer transaction pooling",
         "bensheldon/good_job/issues/1573",
-        *("howto/run-in-production", "Connection poolers", "PgBouncer in transaction mode"),
+        *("howto/prepare-the-database", "Connection poolers", "PgBouncer in transaction mode"),
     ),
     Question(
         "Prometheus metrics for queue depth",

@@ -1,5 +1,6 @@
 """The reference is complete: generated pages are up to date, written pages are compared."""
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
@@ -8,7 +9,7 @@ import psycopg2
 import pytest
 
 from docs import build_schema_map, build_sync
-from docs.build_reference import TARGET, reference
+from docs.build_reference import PAGES, SHOWN, TARGET, reference
 from tests.docs.markdown import ROOT, section
 from txqueue.tap import Options
 from txqueue.wire import admin_commands
@@ -49,15 +50,35 @@ def settings() -> Iterator[str]:
 
 def test_the_python_reference_is_up_to_date() -> None:
     """Otherwise run: python docs/build_reference.py."""
-    assert TARGET.read_text("utf-8") == reference()
+    files = [TARGET, *(TARGET.parent / "python-api").iterdir()]
+    written = {str(file.relative_to(TARGET.parent)): file.read_text("utf-8") for file in files}
+    assert written == reference()
 
 
 def test_only_methods_lose_their_first_parameter() -> None:
-    """The class that an assertion takes by its place is shown; coroutines have their entries."""
-    of_tests = reference().partition("\n## Test jobs")[2].partition("\n## ")[0]
+    """The class that an assertion takes by its place is shown; coroutines are named."""
+    of_tests = reference()["python-api/test-jobs.md"]
     for name in ("assert_enqueued", "refute_enqueued", "all_enqueued", "capture_enqueued"):
         assert f"\n{name}(\n    cls: " in of_tests
-    assert {"### aperform", "### adrain", "### aassert_enqueued"} <= set(of_tests.splitlines())
+    assert all(f"`await {name}(...)`" in of_tests for name in ("aperform", "adrain"))
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_reference_has_the_members_that_users_have(name: str) -> None:
+    """Each of them is one."""
+    page = next(page for page in PAGES if name in page.names)
+    text = reference()[page.file]
+    for member in SHOWN[name].split():
+        shown = (
+            rf"^### {name}\.{member}$|^- `{member}[`:]|^(await |with )?{member}[(:]|`{member}`, "
+        )
+        assert re.search(shown, text, re.MULTILINE), member
+
+
+def test_equal_items_refer_to_the_first() -> None:
+    """Under the same name on any page."""
+    text = reference()["python-api/asyncio.md"]
+    assert "- `timeout`: as for [`WorkQueue.wait`](workqueue.md#workqueuewait)." in text
 
 
 def test_the_map_of_the_schema_is_up_to_date() -> None:

@@ -210,10 +210,10 @@ FIRST: Final = {
     "schedule": "howto/recurring-work#declare-it-on-the-class",
     "workflow": "howto/relate-jobs#wait-for-other-jobs",
     # Words that the page has not.
-    "email": "howto/in-an-application#a-request-that-enqueues",
+    "email": "howto/in-an-application#enqueue-in-a-request",
     "delay a job": "howto/write-handlers#priority-and-time",
     "how to install": "tutorial/first-queue#install",
-    "delete old jobs": "howto/run-in-production#retention",
+    "delete old jobs": "howto/prepare-the-database#keep-history-for-longer-or-shorter",
     "worker crash": "explanation/job-life#when-a-worker-process-dies",
 }
 
@@ -228,7 +228,7 @@ def test_search_finds_the_right_place_first(search: Callable[..., dict[str, list
 def test_search_works_from_a_folder_of_files(in_browser: Callable[..., Any]) -> None:
     """It leads to the heading, and shows what stands there."""
     address, excerpt = in_browser("search.html?q=delete%20old%20jobs", FIRST_FOUND)
-    assert address.endswith("howto/run-in-production.html#retention")
+    assert address.endswith("howto/prepare-the-database.html#keep-history-for-longer-or-shorter")
     assert "30 days" in excerpt
 
 
