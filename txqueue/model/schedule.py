@@ -26,17 +26,6 @@ from txqueue.model.storable import is_number, is_whole
 
 HOURS_A_DAY: Final = 24
 SECOND: Final = timedelta(seconds=1)
-# A range with a step. CronSim continues a range of a single value to the end of its field.
-_STEPPED: Final = re.compile(r"(\d+|[A-Z]{3})-(\d+|[A-Z]{3})/0*[1-9]\d*")
-_DAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
-_MONTHS: Final = (
-    *("JAN", "FEB", "MAR", "APR", "MAY", "JUN"),
-    *("JUL", "AUG", "SEP", "OCT", "NOV", "DEC"),
-)
-_NUMBERS: Final = {
-    **{name: str(number) for number, name in enumerate(_DAYS)},
-    **{name: str(number) for number, name in enumerate(_MONTHS, 1)},
-}
 
 _NICKNAMES: Final = {
     **dict.fromkeys(("@yearly", "@annually"), "0 0 1 1 *"),
@@ -98,20 +87,7 @@ def cron_times(expression: str, zone: ZoneInfo, moment: datetime) -> Iterator[da
 
 
 def _simulated(expression: str, start: datetime) -> CronSim:
-    return CronSim(" ".join(map(_field, expression.upper().split())), start)
-
-
-def _field(text: str) -> str:
-    """Return a field with ``9`` for ``9-9/2``."""
-    return ",".join(map(_term, text.split(",")))
-
-
-def _term(text: str) -> str:
-    stepped = _STEPPED.fullmatch(text)
-    if stepped is None:
-        return text
-    first, last = (_NUMBERS.get(number, number).lstrip("0") for number in stepped.groups())
-    return stepped[1] if first == last else text
+    return CronSim(expression, start)
 
 
 def _start(local: datetime) -> datetime:

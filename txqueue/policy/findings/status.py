@@ -308,7 +308,7 @@ def unknown_name(kind: str, name: str, known: Sequence[str], *, is_all: bool) ->
         text = f"No node has the name {cut(name, _LONGEST)}"
     if not known:
         return f"{text}; there is no {noun}."
-    first = ", ".join(cut(each, _LONGEST) for each in _nearest(name, known)[:_NAMED])
+    first = ", ".join(cut(each, _LONGEST) for each in _nearest(name, known))
     rest = len(known) - _NAMED
     number = f" and {'' if is_all else 'at least '}{amount(rest)} more" if rest > 0 else ""
     return f"{text}; there {'is' if len(known) == 1 else 'are'} {first}{number}."
@@ -316,15 +316,9 @@ def unknown_name(kind: str, name: str, known: Sequence[str], *, is_all: bool) ->
 
 def _nearest(name: str, known: Sequence[str]) -> list[str]:
     # Imported here, as few filters name what does not exist.
-    from difflib import SequenceMatcher
+    from difflib import get_close_matches
 
-    matcher = SequenceMatcher(b=name)
-
-    def distance(each: str) -> float:
-        matcher.set_seq1(each)
-        return -matcher.ratio()
-
-    return sorted(known, key=distance)
+    return get_close_matches(name, known, _NAMED, 0.0)
 
 
 def unfamiliar(kind: str, key: str, known: Iterable[str]) -> str:
