@@ -43,7 +43,6 @@ crons = st.builds(
     jitter=st.timedeltas(timedelta(0), timedelta(hours=1)),
     catch_up=st.sampled_from(list(CatchUp)),
 )
-sharp_crons = crons.map(lambda cron: Cron(cron.expression, cron.tz, catch_up=cron.catch_up))
 
 
 def sequence(when: Every | Cron, name: str, start: datetime) -> Iterator[datetime]:
@@ -90,45 +89,6 @@ def test_cron_comes_after_its_moment_and_never_before(
         before = exact.after(moment - when.jitter - timedelta(microseconds=1), name)
         assert before is not None
         assert before <= moment
-
-
-@given(sharp_crons, names, moments)
-def test_cron_names_what_the_clocks_show(when: Cron, name: str, start: datetime) -> None:
-    """In its time zone, but for what would be in an hour that is left out."""
-    minute, hour = when.expression.split()[:2]
-    zone = ZoneInfo(when.tz)
-    for moment in islice(sequence(when, name, start), 3):
-        shown = moment.astimezone(zone)
-        fits = (hour in ("*", str(shown.hour))) and (
-            minute in ("*", "*/7", str(shown.minute)) and moment.second == 0
-        )
-        assert fits or was_changed(moment, zone)
-
-
-def was_changed(moment: datetime, zone: ZoneInfo) -> bool:
-    """Whether the clocks were changed within the hours before."""
-    earlier = moment - timedelta(hours=3)
-    return moment.astimezone(zone).utcoffset() != earlier.astimezone(zone).utcoffset()
-
-
-@pytest.mark.parametrize(
-    ("day", "expression", "expected"),
-    [
-        # Clocks go from 2 to 3: half past two is not there, and comes right after.
-        (datetime(2026, 3, 29), "30 2 * * *", ["01:00"]),
-        (datetime(2026, 3, 29), "0 * * * *", ["00:00", "01:00", "02:00"]),
-        # Clocks go from 3 back to 2: half past two comes once, every hour each time.
-        (datetime(2026, 10, 25), "30 2 * * *", ["00:30"]),
-        (datetime(2026, 10, 25), "30 * * * *", ["00:30", "01:30", "02:30"]),
-    ],
-)
-def test_changes_of_the_clocks(day: datetime, expression: str, expected: list[str]) -> None:
-    """Berlin's; each day gets its daily job once."""
-    end = day.replace(hour=4, tzinfo=BERLIN).astimezone(UTC)
-    start = day.replace(tzinfo=UTC) - timedelta(minutes=5)
-    when = Cron(expression, tz="Europe/Berlin")
-    found = [moment for moment in islice(sequence(when, "x", start), 5) if moment <= end]
-    assert [f"{moment:%H:%M}" for moment in found] == expected
 
 
 @pytest.mark.parametrize(
