@@ -6,9 +6,11 @@ schema itself asks for `migrated_database` instead.
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import pytest
@@ -26,6 +28,9 @@ from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.node.functions import StoredFunctions
+from txqueue.store.schema.migrations import migrate
+from txqueue_torture.needs import lacking
+from txqueue_torture.server import Server, dsn_of, pgbouncer
 
 T = TypeVar("T")
 
@@ -129,9 +134,24 @@ def _shop_database(dsn18: str, templates: Templates) -> Iterator[str]:
 
 @pytest.fixture
 def shop_database(_shop_database: str) -> str:
-    """The DSN of a database with the schema, for the project of Django, with no job in it."""
+    """The DSN of a database of the module with the schema and no job in it, on PostgreSQL 18."""
     empty_database(_shop_database)
     return _shop_database
+
+
+@pytest.fixture(scope="module")
+def pooler() -> Iterator[str]:
+    """The DSN of a pooler in transaction mode, with one connection for all clients."""
+    missing = lacking(["pgbouncer"])
+    if missing is not None and os.environ.get("TXQUEUE_TEST_REQUIRE") != "1":
+        pytest.skip(missing)
+    with tempfile.TemporaryDirectory(prefix="txq-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with Server(folder / "pg") as server:
+            migrate(server.dsn)
+            with pgbouncer(server, folder / "pb", "transaction", size=1) as address:
+                yield dsn_of(address)
 
 
 @pytest.fixture

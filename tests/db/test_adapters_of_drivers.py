@@ -2,13 +2,10 @@
 
 import asyncio
 import json
-import os
-import tempfile
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import asyncpg
 import psycopg
@@ -32,6 +29,7 @@ from tests.db.driver_faces import (
     NAMES,
     Face,
     asyncpg_address,
+    now,
     tried,
     url_of,
 )
@@ -45,9 +43,6 @@ from txqueue.adapters import psycopg as over_psycopg
 from txqueue.adapters import psycopg2 as over_psycopg2
 from txqueue.adapters import sqlalchemy as over_sqlalchemy
 from txqueue.errors import ConfigurationError, InvalidWork, Refused, TransactionMisused
-from txqueue.store.schema.migrations import migrate
-from txqueue_torture.needs import lacking
-from txqueue_torture.server import Server, dsn_of, pgbouncer
 
 T = TypeVar("T")
 # The last one is refused when two thousand have been sent.
@@ -169,103 +164,33 @@ def test_scoped_asynchronous_sessions_of_sqlalchemy_enqueue(dsn: str) -> None:
     in_loop(test())
 
 
-def alone_psycopg2(dsn: str) -> None:
-    """Enqueue over one of psycopg2."""
-    with closing(psycopg2.connect(dsn)) as connection:
-        connection.autocommit = True
-        over_psycopg2.enqueue(connection, Note(), savepoint=True)
-        with pytest.raises(Refused):
-            over_psycopg2.enqueue_many(connection, MANY)
-        over_psycopg2.enqueue_many(connection, [Note()] * 1100)
-        with pytest.raises(TransactionMisused), over_psycopg2.batch(connection, Note()):
-            pass
+AUTOCOMMIT: Final = {"isolation_level": "AUTOCOMMIT"}
+ALONE: Final[dict[str, Callable[[Face], Any]]] = {
+    "psycopg2": lambda face: setattr(face.handle, "autocommit", True),
+    "psycopg": lambda face: setattr(face.handle, "autocommit", True),
+    "asyncpg": lambda face: face.handle.execute("rollback"),
+    "sqlalchemy-session-psycopg": lambda face: face.handle.connection(execution_options=AUTOCOMMIT),
+    "sqlalchemy-session-asyncpg": lambda face: face.handle.connection(execution_options=AUTOCOMMIT),
+    "django": lambda _: transaction.set_autocommit(True),
+}
+"""How a connection comes to commit each statement."""
 
 
-def alone_psycopg(dsn: str) -> None:
-    """Enqueue over one of psycopg 3."""
-    with closing(psycopg.Connection.connect(dsn, autocommit=True)) as connection:
-        over_psycopg.enqueue(connection, Note(), savepoint=True)
-        with pytest.raises(Refused):
-            over_psycopg.enqueue_many(connection, MANY)
-        over_psycopg.enqueue_many(connection, [Note()] * 1100)
-        with pytest.raises(TransactionMisused), over_psycopg.batch(connection, Note()):
-            pass
-
-
-def alone_asyncpg(dsn: str) -> None:
-    """Enqueue over one of asyncpg."""
-
-    async def test() -> None:
-        connection = await asyncpg.connect(**asyncpg_address(dsn))
-        await over_asyncpg.enqueue(connection, Note(), savepoint=True)
-        with pytest.raises(Refused):
-            await over_asyncpg.enqueue_many(connection, MANY)
-        await over_asyncpg.enqueue_many(connection, [Note()] * 1100)
-        with pytest.raises(TransactionMisused):
-            await over_asyncpg.batch(connection, Note()).__aenter__()
-        await connection.close()
-
-    asyncio.run(test())
-
-
-def alone_sqlalchemy(dsn: str) -> None:
-    """Enqueue over one of SQLAlchemy."""
-    url = url_of("psycopg", dsn)
-    engine = sqlalchemy.create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
-    with Session(engine) as session:
-        over_sqlalchemy.enqueue(session, Note(), savepoint=True)
-        with pytest.raises(Refused):
-            over_sqlalchemy.enqueue_many(session, MANY)
-        over_sqlalchemy.enqueue_many(session, [Note()] * 1100)
-        with pytest.raises(TransactionMisused), over_sqlalchemy.batch(session, Note()):
-            pass
-
-
-def alone_sqlalchemy_asyncpg(dsn: str) -> None:
-    """Enqueue over one of SQLAlchemy over asyncpg."""
-
-    async def test() -> None:
-        engine = create_async_engine(
-            url_of("asyncpg", dsn), poolclass=NullPool, isolation_level="AUTOCOMMIT"
-        )
-        async with AsyncSession(engine) as session:
-            await over_sqlalchemy.aenqueue(session, Note(), savepoint=True)
-            with pytest.raises(Refused):
-                await over_sqlalchemy.aenqueue_many(session, MANY)
-            await over_sqlalchemy.aenqueue_many(session, [Note()] * 1100)
-            with pytest.raises(TransactionMisused):
-                await over_sqlalchemy.abatch(session, Note()).__aenter__()
-
-    asyncio.run(test())
-
-
-def alone_django(dsn: str) -> None:
-    """Enqueue over the one of Django, which is so by default."""
-    set_up_django(dsn)
-    with closing(transaction.get_connection()):
-        over_django.enqueue(Note(), savepoint=True)
-        with pytest.raises(Refused):
-            over_django.enqueue_many(MANY)
-        over_django.enqueue_many([Note()] * 1100)
-        with pytest.raises(TransactionMisused), over_django.batch(Note()):
-            pass
-
-
-@pytest.mark.parametrize(
-    "test",
-    [
-        alone_psycopg2,
-        alone_psycopg,
-        alone_asyncpg,
-        alone_sqlalchemy,
-        alone_sqlalchemy_asyncpg,
-        alone_django,
-    ],
-)
-def test_a_connection_that_commits_each_statement(dsn: str, test: Callable[[str], None]) -> None:
+@pytest.mark.parametrize("name", ALONE)
+def test_a_connection_that_commits_each_statement(dsn: str, name: str) -> None:
     """One job is committed at once, many together or not at all, and a batch is refused."""
+
+    async def test(face: Face) -> None:
+        await now(ALONE[name](face))
+        await face.enqueue(Note(), savepoint=True)
+        with pytest.raises(Refused):
+            await face.enqueue_many(MANY)
+        await face.enqueue_many([Note()] * 1100)
+        with pytest.raises(TransactionMisused):
+            await face.batch(Note()).__aenter__()
+
     before = count(dsn)
-    in_thread(lambda: test(dsn))
+    tried(name, dsn, test)
     assert count(dsn) == before + 1101
 
 
@@ -421,21 +346,6 @@ def test_the_errors_of_pg8000_are_read() -> None:
     assert (error.what, error.remedy) == ("no", "do that")
     assert adapters.error_of(RuntimeError({"C": "40P01", "M": "deadlock detected"})) is None
     assert adapters.error_of(OSError("gone")) is None
-
-
-@pytest.fixture(scope="module")
-def pooler() -> Iterator[str]:
-    """The DSN of a pooler in transaction mode, with one connection for all clients."""
-    missing = lacking(["pgbouncer"])
-    if missing is not None and os.environ.get("TXQUEUE_TEST_REQUIRE") != "1":
-        pytest.skip(missing)
-    with tempfile.TemporaryDirectory(prefix="txq-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        with Server(folder / "pg") as server:
-            migrate(server.dsn)
-            with pgbouncer(server, folder / "pb", "transaction", size=1) as address:
-                yield dsn_of(address)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,8 +3,6 @@
 What a command leaves in its session, the next client of the pool finds there.
 """
 
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,9 +19,6 @@ from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.examination.facts import FACTS, examine
 from txqueue.store.reads.history import PastDays
-from txqueue.store.schema.migrations import migrate
-from txqueue_torture.needs import lacking
-from txqueue_torture.server import Server, dsn_of, pgbouncer
 
 SHOWN = "select current_setting('jit') as jit"
 JOB = """[{"work_type": "shop.Mail", "payload": {"to": "zoë"}}]"""
@@ -65,21 +60,6 @@ CHANGING = (
 )
 # The job is in no batch, and runs; nothing about the server itself is what doctor looks for.
 MAY_FAIL = ("batch", "repeat", "doctor")
-
-
-@pytest.fixture(scope="module")
-def pooler() -> Iterator[str]:
-    """The DSN of a pooler with one connection to a database with the schema and a job."""
-    missing = lacking(["pgbouncer"])
-    if missing is not None and os.environ.get("TXQUEUE_TEST_REQUIRE") != "1":
-        pytest.skip(missing)
-    with tempfile.TemporaryDirectory(prefix="txq-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        with Server(folder / "pg") as server:
-            migrate(server.dsn)
-            with pgbouncer(server, folder / "pb", "transaction", size=1) as address:
-                yield dsn_of(address)
 
 
 def ask(dsn: str, sql: str, *parameters: str) -> list[tuple[str, ...]]:

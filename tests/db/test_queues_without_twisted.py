@@ -17,11 +17,8 @@ import pytest
 from psycopg.errors import ReadOnlySqlTransaction
 from psycopg2.extensions import make_dsn
 
-from tests.db.conftest import empty_database
-from tests.db.kept_sessions import keeping
 from tests.db.letters import FAR, Note
 from tests.db.masters import Master, master
-from tests.fixtures.databases import Templates, fresh_database
 from tests.waiting import DEFAULT_LIMIT
 from txqueue import State, aio, sync
 from txqueue.errors import (
@@ -104,25 +101,10 @@ async def until(condition: Callable[[], Any]) -> Any:
     return value
 
 
-@pytest.fixture(scope="module")
-def database(dsn18: str, templates: Templates) -> Iterator[str]:
-    """The DSN of a database with the schema."""
-    with fresh_database(dsn18, templates.name(dsn18)) as dsn, keeping(dsn):
-        yield dsn
-
-
 @pytest.fixture
-def dsn(database: str) -> str:
-    """The same, without rows."""
-    empty_database(database)
-    return database
-
-
-@pytest.fixture
-def node(dsn: str) -> Iterator[Master]:
-    """A master's session."""
-    with master(dsn) as session:
-        yield session
+def dsn(shop_database: str) -> str:
+    """The DSN of a database of this module with the schema and no row in it."""
+    return shop_database
 
 
 @pytest.fixture(params=["aio", "sync"])
