@@ -18,11 +18,10 @@ from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Node
 from tests.waiting import eventually, within
 from txqueue import WorkQueue
-from txqueue.admin import Admin, AdminRefused
+from txqueue.admin import Admin
 from txqueue.errors import NodeUnavailable
 
 ME: Final = f"cancelled by {getpass.getuser()}"
-MANY: Final = 20_000
 Trio = list[Node]
 
 
@@ -215,42 +214,6 @@ async def test_a_name_that_nothing_has_is_acted_on_with_a_warning(
     tenant = called("limit", "tenant", "acme", "--share", "2", node=trio[1])
     assert tenant.stderr == "warning: the tenant acme has no jobs\n"
     told(trio[1], "limit", "tenant", "acme", "--clear", "all")
-
-
-async def test_a_limit_is_set_and_lifted(trio: Trio, shared_db: Database) -> None:
-    """The row of the control says what holds."""
-    control = told(trio[0], "limit", "queue", "q", "--concurrency", "3", "--rate", "2.5")
-    assert (control["concurrency"], control["rate"]) == (3, 2.5)
-    assert shared_db.value("select concurrency from txqueue.control where key = 'q'") == 3
-    told(trio[1], "limit", "queue", "q", "--clear", "all")
-    assert shared_db.rows("select * from txqueue.control") == []
-    refused = called("limit", "queue", "q", "--share", "2", node=trio[0])
-    assert refused.stderr.strip() == "error: a queue has no share; shares are of tenants"
-
-
-async def test_many_jobs_are_paged_through(trio: Trio, shared_db: Database) -> None:
-    """On one connection, each once, the newest first."""
-    jobs = json.dumps([{"work_type": "unknown.type", "payload": {}, "queue": "bulk"}] * 1000)
-    for _ in range(MANY // 1000):
-        shared_db.execute("select txqueue.enqueue_many(%s)", jobs)
-    async with await Admin.connect(endpoint(trio[0])) as admin:
-        seen = [job["job_id"] async for job in admin.jobs(queue="bulk")]
-        assert len(set(seen)) == len(seen) == MANY
-        assert seen == sorted(seen, reverse=True)
-        with pytest.raises(AdminRefused, match="there is no job"):
-            await admin.job(10**12)
-        assert len(await admin.nodes()) == 3
-    shared_db.execute("delete from txqueue.job where queue = 'bulk'")
-
-
-async def test_a_large_job_is_shown_whole(
-    trio: Trio, shared_db: Database, shared_queue: WorkQueue
-) -> None:
-    """However much longer than an AMP value its payload is."""
-    text = "x" * 500_000
-    job_id = shared_db.enqueue("unknown.type", json.dumps({"text": text}), queue="bulk")
-    assert told(trio[0], "job", str(job_id))["payload"]["text"] == text
-    assert (await shared_queue.job(job_id)).payload == {"text": text}
 
 
 async def test_without_a_node_commands_read_the_database_and_cannot_act(

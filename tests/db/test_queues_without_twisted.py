@@ -5,7 +5,7 @@ How they enqueue, what their transactions do and what they refuse is tested with
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
@@ -53,14 +53,26 @@ LISTENS: Final = """
 
 
 class InThreads:
-    """The queue for threads, with the methods of that for asyncio."""
+    """The queue for threads, or its transaction, with the methods of that for asyncio."""
 
-    def __init__(self, queue: sync.Queue) -> None:
+    def __init__(self, queue: Any) -> None:
         self._queue = queue
 
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         method = getattr(self._queue, name)
         return lambda *values, **options: asyncio.to_thread(method, *values, **options)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Any]:
+        """Open a transaction, with the methods of that for asyncio."""
+        block = self._queue.transaction()
+        txn = await asyncio.to_thread(block.__enter__)
+        try:
+            yield InThreads(txn)
+        except BaseException as error:
+            await asyncio.to_thread(block.__exit__, type(error), error, None)
+            raise
+        await asyncio.to_thread(block.__exit__, None, None, None)
 
 
 @asynccontextmanager
@@ -410,29 +422,25 @@ def test_a_dsn_is_looked_up(dsn: str, opened: Opened, monkeypatch: pytest.Monkey
     in_loop(test())
 
 
-def test_an_error_after_a_bare_commit_says_what_is_kept(dsn: str) -> None:
+@pytest.mark.parametrize(("statement", "said"), [("select 1", ""), ("commit", "is kept")])
+def test_an_error_after_a_bare_commit_says_what_is_kept(
+    dsn: str, opened: Opened, statement: str, said: str
+) -> None:
     """Its block rolls nothing back any more; an error in an open transaction has no such note."""
 
-    async def left(statement: str) -> list[str]:
-        async with opened_aio(dsn) as queue:
-            try:
-                async with queue.transaction() as txn:
-                    await txn.execute(statement)
-                    raise KeyError
-            except KeyError as error:
-                return getattr(error, "__notes__", [])
+    async def failing(queue: Any) -> None:
+        async with queue.transaction() as txn:
+            await txn.execute(statement)
+            raise KeyError
 
-    def left_blocking(statement: str) -> list[str]:
-        try:
-            with sync.Queue.connect(dsn) as queue, queue.transaction() as txn:
-                txn.execute(statement)
-                raise KeyError
-        except KeyError as error:
-            return getattr(error, "__notes__", [])
+    async def test() -> None:
+        async with opened(dsn) as queue:
+            with pytest.raises(KeyError) as caught:
+                await failing(queue)
+        notes = getattr(caught.value, "__notes__", [])
+        assert [said in note for note in notes] == [True] * bool(said)
 
-    assert (in_loop(left("select 1")), left_blocking("select 1")) == ([], [])
-    for (note,) in (in_loop(left("commit")), left_blocking("commit")):
-        assert "what was written until then is kept" in note
+    in_loop(test())
 
 
 def test_a_job_that_is_not_committed_is_named_as_such(dsn: str) -> None:
@@ -615,20 +623,11 @@ def test_a_session_that_was_idle_too_long_is_unavailable(
             await queue.enqueue(Note())
 
     async def ended(queue: Any) -> None:
-        if isinstance(queue, InThreads):
-            await asyncio.to_thread(in_thread, queue._queue)
-        else:
-            async with queue.transaction() as txn:
-                await txn.execute("set idle_in_transaction_session_timeout = 1")
-                await until(lambda: sessions(node, "txqueue client") == 0)
-                if (calling := ENDINGS[call](txn)) is not None:
-                    await calling
-
-    def in_thread(queue: sync.Queue) -> None:
-        with queue.transaction() as txn:
-            txn.execute("set idle_in_transaction_session_timeout = 1")
-            asyncio.run(until(lambda: sessions(node, "txqueue client") == 0))
-            ENDINGS[call](txn)
+        async with queue.transaction() as txn:
+            await txn.execute("set idle_in_transaction_session_timeout = 1")
+            await until(lambda: sessions(node, "txqueue client") == 0)
+            if (calling := ENDINGS[call](txn)) is not None:
+                await calling
 
     in_loop(test())
 
@@ -738,25 +737,14 @@ def test_a_lost_transaction_is_an_error_although_its_error_was_swallowed(
 
     async def test() -> None:
         async with opened(dsn) as queue:
-            ending: Awaitable[None] = (
-                asyncio.to_thread(swallowing_in_thread, queue._queue)
-                if isinstance(queue, InThreads)
-                else swallowing(queue)
-            )
             with pytest.raises(DatabaseUnavailable, match="was lost in the transaction"):
-                await ending
+                await swallowing(queue)
 
-    async def swallowing(queue: aio.Queue) -> None:
+    async def swallowing(queue: Any) -> None:
         async with queue.transaction() as txn:
             await txn.enqueue(Note())
             with pytest.raises(DatabaseUnavailable):
                 await txn.execute("select pg_terminate_backend(pg_backend_pid())")
-
-    def swallowing_in_thread(queue: sync.Queue) -> None:
-        with queue.transaction() as txn:
-            txn.enqueue(Note())
-            with pytest.raises(DatabaseUnavailable):
-                txn.execute("select pg_terminate_backend(pg_backend_pid())")
 
     in_loop(test())
 

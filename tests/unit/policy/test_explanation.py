@@ -101,17 +101,6 @@ def test_a_node_whose_application_is_not_imported() -> None:
     assert explain(facts).remedy == remedy
 
 
-def test_a_node_that_imports_its_application() -> None:
-    """Its workers start soon, and there is nothing to do."""
-    node = {"incarnation": 1, "workers": 0, "unable": 0, "closed": {"starting": 2}}
-    obstacle = worker_obstacle(node)
-    assert obstacle == WorkerObstacle(
-        "its workers are starting: the application is being imported", is_passing=True
-    )
-    told = explain({"job": HELD, "now": SOON, "nodes": [node]})
-    assert told.remedy.startswith("nothing: it runs, or starts")
-
-
 @pytest.mark.parametrize("started_at", [None, NOW])
 def test_jobs_in_a_worker_that_does_not_answer(started_at: str | None) -> None:
     """The one that blocks it is named, and no act on innocent ones is suggested."""
@@ -161,32 +150,3 @@ def test_what_an_operator_has_asked_of_a_run_is_said(
     told = explain({"job": job, "now": SOON, "nodes": [node], "request": request})
     assert told.detail.endswith(f"; ann {act} it 10 s ago, and the run has not ended yet")
     assert told.remedy.startswith(remedy)
-
-
-@pytest.mark.parametrize(
-    ("workers", "ahead", "is_next"),
-    [(1, 0, True), (1, 1, False), (2, 1, True), (2, 2, False)],
-)
-def test_a_heavy_job_behind_light_ones(workers: int, ahead: int, is_next: bool) -> None:
-    """It is next only if there is room for it wherever these start, not in the sum of all nodes."""
-    job = {"job_id": 7, "state": "ready", "queue": "mail", "work_type": "letter", "tenant": None}
-    job |= {"group": None, "weight": 4, "priority": 4, "deaths": 0, "not_before": NOW}
-    room = {"free": 4 * workers, "weight": 0, "largest": 4, "capacity": 4}
-    node: dict[str, Any] = {"state": "alive", "serves": True, "knows": True, "load": 0.0, "held": 0}
-    idle = {**node, "name": "a", "workers": workers, "capacity": 4 * workers, "room": room}
-    half = {
-        **node,
-        "name": "b",
-        "workers": 1,
-        "capacity": 4,
-        "room": {**room, "free": 3, "largest": 3},
-    }
-    facts = {
-        "job": job,
-        "now": NOW,
-        "nodes": [idle, half],
-        "controls": [],
-        "group": None,
-        "ahead": {"jobs": ahead, "weight": ahead, "suspects": 0},
-    }
-    assert explain(facts).reason == ("next" if is_next else "no_free_capacity")

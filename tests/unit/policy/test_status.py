@@ -116,18 +116,6 @@ def test_while_a_node_drains_each_warning_stands() -> None:
     assert kinds(found) == [("dead_node", "a")]
 
 
-def test_types_that_no_live_node_has() -> None:
-    """Whether the job waits for its type or was enqueued while a node had it."""
-    live = [
-        row("default", "waiting", 1, waiting_for="type", work_type="x"),
-        row("default", "ready", 1500, work_type="y"),
-        row("default", "ready", 1),
-    ]
-    found = warned(live_of(*live), node("a"))
-    assert kinds(found) == [("unknown_type", "y"), ("unknown_type", "x")]
-    assert "1,500 jobs" in found[0]["what"]
-
-
 def test_failed_jobs_are_pointed_at() -> None:
     """With the command that shows them."""
     (found,) = warned(live_of(row("default", "failed", 1)), node("a"))
@@ -284,19 +272,6 @@ def test_the_largest_rows_stay_in_their_order() -> None:
     rows = queues([row(name, "ready", jobs) for name, jobs in sizes.items()], [], [], NOW)
     assert [each["queue"] for each in largest(rows, 2)] == ["b", "d"]
     assert largest(rows, 4) == rows
-
-
-def test_a_right_that_a_node_lacks_is_warned_of() -> None:
-    """Before all else that concerns live nodes, as it may be the cause."""
-    said = "permission denied for function complete"
-    nodes = [
-        node("a", report={"refused": {"said": said, "sqlstate": "42501"}, "unable": 2}),
-        node("b", report={"refused": None}),
-    ]
-    found = warned(live_of(), *nodes)
-    assert kinds(found) == [("refused", "a"), ("unable_workers", "a")]
-    assert found[0]["what"] == f"the database refuses statements of node a: {said}"
-    assert "txqueue_worker" in found[0]["remedy"]
 
 
 def test_workers_that_can_start_no_job_are_warned_of() -> None:
