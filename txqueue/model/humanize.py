@@ -158,18 +158,13 @@ def moment_of(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-_ESCAPED: Final = re.compile(r"[\\'\x00-\x1f\x7f]")
-_INVISIBLE: Final = re.compile(r"[\x80-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 # Commas join names, and spaces around them do not count; a list in JSON begins with a bracket.
 _JOINED: Final = re.compile(r"[\[\s].*|.*,.*|.*\s", re.DOTALL)
 
 
 def word(name: str) -> str:
-    """Return a name as one word: in ``$'...'`` if it has characters that are not to be shown."""
-    if plain(name) == name:
-        return shlex.quote(name)
-    octal = _ESCAPED.sub(lambda match: f"\\{ord(match[0]):03o}", name)
-    return "$'" + _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", octal) + "'"
+    """Return a name as one word; characters that are not to be shown are spelled out."""
+    return shlex.quote(plain(name))
 
 
 def argument(name: str) -> str:
