@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from attrs import frozen
 
@@ -22,13 +22,15 @@ from txqueue.store.enqueueing.portable_calls import (
     TRANSACTION,
     Exchange,
     Frame,
-    ParamStyle,
     Statement,
     many_statements,
     one_statement,
 )
 from txqueue.store.enqueueing.signals import Signal, signal_sent
 from txqueue.tracing.choice import sending
+
+if TYPE_CHECKING:
+    from txqueue.adapters.calls import DriverSession
 
 # How many errors are wrapped around the driver's own, at most: SQLAlchemy with asyncpg has two.
 _DEPTH = 4
@@ -115,18 +117,6 @@ REFUSALS: Final = _Refusals()
 T = TypeVar("T")
 
 
-class Open(Protocol):
-    """A caller's connection, as far as exchanges look at it."""
-
-    @property
-    def style(self) -> ParamStyle:
-        """How its driver spells parameters."""
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether each statement is a transaction of its own."""
-
-
 @frozen
 class Terms:
     """How a caller's connection is used.
@@ -137,7 +127,7 @@ class Terms:
         savepoint: Whether a refusal leaves the caller's transaction as it was.
     """
 
-    connection: Open
+    connection: DriverSession[Any]
     schema: str
     savepoint: bool
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IHandshakeListener
 from twisted.internet.protocol import Factory, connectionDone
+from twisted.protocols.amp import Command
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from txqueue.system.clock import Clock
-from txqueue.wire.commands import Hello, Kept, Lives, ReportLoad, Steal, Take, WakePeer
+from txqueue.wire.commands import Hello
 from txqueue.wire.endpoints import Endpoint, INetworkReactor
 from txqueue.wire.limits import INTRODUCTION, Admission, GuardedPipe
 from txqueue.wire.pipe import PipeFactory, Responder, closed
@@ -22,34 +23,8 @@ from txqueue.wire.tls import NODE, peer_name
 MOST_PEERS = 1_024
 
 
-class Host(Protocol):
-    """The owner of the connections; each method gets the pipe of its command."""
-
-    def on_hello(
-        self, pipe: PeerPipe, name: str, incarnation: int, version: str
-    ) -> dict[str, object]:
-        """Check the identity that a peer claims; raise `NotAPeer` if it is not valid."""
-
-    def on_report(self, pipe: PeerPipe, load: str) -> dict[str, object]:
-        """Store a peer's report."""
-
-    def on_take(self, pipe: PeerPipe, assignments: str) -> dict[str, object]:
-        """Accept work that a peer hands over."""
-
-    def on_steal(self, pipe: PeerPipe, weight: int) -> Deferred[dict[str, object]]:
-        """Pass work to a peer that asks for it."""
-
-    def on_wake(self, pipe: PeerPipe) -> dict[str, object]:
-        """Look for work at a peer's request."""
-
-    def on_lives(self, pipe: PeerPipe) -> dict[str, object]:
-        """Answer a peer's liveness check."""
-
-    def on_kept(self, pipe: PeerPipe) -> dict[str, object]:
-        """Note that a peer has renewed this node's lease."""
-
-    def on_disconnect(self, pipe: PeerPipe) -> None:
-        """Handle a lost connection."""
+Handlers = Mapping[type[Command], Callable[..., Any]]
+"""The handler of each command; it gets the pipe first."""
 
 
 @implementer(IHandshakeListener)
@@ -58,7 +33,8 @@ class PeerPipe(GuardedPipe):
 
     Args:
         clock: Times out the identification.
-        host: The owner of the connection.
+        handlers: The handlers of the connection's owner.
+        lost: Called with the pipe, once, when the connection is closed.
         is_secure: Whether the connection is TLS.
         setup: Fires when commands can be sent; None if no caller waits for that.
 
@@ -69,27 +45,19 @@ class PeerPipe(GuardedPipe):
     def __init__(
         self,
         clock: Clock,
-        host: Host,
+        handlers: Handlers,
+        lost: Callable[[PeerPipe], None],
         *,
         is_secure: bool,
         setup: Deferred[None] | None = None,
     ) -> None:
-        self._host = host
         self._is_secure = is_secure
         self._setup = setup
         self.certified: str | None = None
         super().__init__(
             clock,
-            {
-                Hello: partial(host.on_hello, self),
-                ReportLoad: partial(host.on_report, self),
-                Take: partial(host.on_take, self),
-                Steal: partial(host.on_steal, self),
-                WakePeer: partial(host.on_wake, self),
-                Lives: partial(host.on_lives, self),
-                Kept: partial(host.on_kept, self),
-            },
-            lost=self._gone,
+            {command: partial(handler, self) for command, handler in handlers.items()},
+            lost=partial(lost, self),
         )
 
     def connectionMade(self) -> None:
@@ -129,23 +97,28 @@ class PeerPipe(GuardedPipe):
         if setup is not None:
             setup.callback(None)
 
-    def _gone(self) -> None:
-        self._host.on_disconnect(self)
-
 
 class PeerServer(Factory):
     """Makes a pipe for every master that connects, up to a limit.
 
     Args:
         clock: Times out identifications.
-        host: The owner of the connections.
+        handlers: The handlers of the connections' owner.
+        lost: Called with each pipe whose connection is closed.
         is_secure: Whether the connections are TLS.
     """
 
     noisy = False
 
-    def __init__(self, clock: Clock, host: Host, *, is_secure: bool) -> None:
-        self._make: Callable[[], PeerPipe] = partial(PeerPipe, clock, host, is_secure=is_secure)
+    def __init__(
+        self,
+        clock: Clock,
+        handlers: Handlers,
+        lost: Callable[[PeerPipe], None],
+        *,
+        is_secure: bool,
+    ) -> None:
+        self._make = partial(PeerPipe, clock, handlers, lost, is_secure=is_secure)
         self._admission = Admission(MOST_PEERS)
 
     def buildProtocol(self, addr: IAddress | None) -> PeerPipe | None:
@@ -165,13 +138,19 @@ class PeerServer(Factory):
         self._admission.hang_up()
 
 
-async def dialled(reactor: INetworkReactor, endpoint: Endpoint, host: Host) -> PeerPipe:
+async def dialled(
+    reactor: INetworkReactor,
+    endpoint: Endpoint,
+    handlers: Handlers,
+    lost: Callable[[PeerPipe], None],
+) -> PeerPipe:
     """Connect to another master.
 
     Args:
         reactor: Connects.
         endpoint: The peer's endpoint, with this node's credentials.
-        host: The owner of the connection.
+        handlers: The handlers of the connection's owner.
+        lost: Called with the pipe, once, when the connection is closed.
 
     Returns:
         A connection after its TLS handshake; the peer is not identified yet.
@@ -181,7 +160,7 @@ async def dialled(reactor: INetworkReactor, endpoint: Endpoint, host: Host) -> P
     """
     setup: Deferred[None] = Deferred()
     is_secure = endpoint.credentials is not None
-    pipe = PeerPipe(reactor, host, is_secure=is_secure, setup=setup)
+    pipe = PeerPipe(reactor, handlers, lost, is_secure=is_secure, setup=setup)
     await endpoint.connect(reactor, PipeFactory(pipe), INTRODUCTION)
     try:
         await setup

@@ -9,12 +9,12 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.error import ConnectionClosed, ConnectionLost
-from twisted.internet.interfaces import IAddress, IProducer, IPullProducer, ISystemHandle
+from twisted.internet.interfaces import IAddress, IPullProducer, ISystemHandle
 from twisted.internet.protocol import Factory, ServerFactory, connectionDone
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
@@ -134,31 +134,6 @@ Greet = Callable[["Pipe"], tuple[Responders, Callable[[], None]]]
 Responder = Callable[[Box], Deferred[amp.AmpBox]]
 
 
-class Transport(Protocol):
-    """A Twisted transport, plain or TLS: what pipes use of it, as Twisted has no such interface."""
-
-    def write(self, data: bytes) -> None:
-        """Send bytes."""
-
-    def loseConnection(self) -> None:
-        """Close the connection after all data is sent."""
-
-    def abortConnection(self) -> None:
-        """Close the connection at once."""
-
-    def pauseProducing(self) -> None:
-        """Stop reading for now."""
-
-    def resumeProducing(self) -> None:
-        """Resume reading."""
-
-    def registerProducer(self, producer: IProducer, streaming: bool) -> None:
-        """Register an object that the transport calls when the peer stops or resumes reading."""
-
-    def unregisterProducer(self) -> None:
-        """Unregister the object of `registerProducer`."""
-
-
 @implementer(amp.IBoxSender, amp.IResponderLocator)
 class Pipe(TwistedProtocol):
     """One end of an AMP connection, with a handler for each command, so that services need no AMP.
@@ -184,9 +159,9 @@ class Pipe(TwistedProtocol):
         self.learn(responders)
 
     @property
-    def connection(self) -> Transport | None:
-        """The transport; None before there is a connection."""
-        return cast("Transport | None", self.transport)
+    def connection(self) -> Any:
+        """The transport, plain or TLS; None before there is a connection."""
+        return self.transport
 
     def learn(self, responders: Responders) -> None:
         """Add handlers of further commands."""
@@ -209,8 +184,7 @@ class Pipe(TwistedProtocol):
 
     def write(self, data: bytes) -> None:
         """Send bytes in the reactor's next turn."""
-        transport: Any = self.transport
-        transport.write(data)
+        self.connection.write(data)
 
     def close(self) -> None:
         """Close the connection, if there is one, after all data is sent."""
@@ -397,7 +371,6 @@ class PromptPipe(Pipe):
         if ISystemHandle.providedBy(self.transport):
             handle: Any = self.transport.getHandle()
             self._socket = handle
-            assert self.connection is not None
             self.connection.registerProducer(self, False)
 
     def say_now(self, command: type[amp.Command], **arguments: Any) -> None:

@@ -16,9 +16,18 @@ from txqueue.node.state.lease import Lease, Lifecycle, ListeningPort
 from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.policy.placement.peers import NodeReport
 from txqueue.store.node.run_functions import HeartbeatReply
-from txqueue.wire.commands import Hello, NotAPeer
+from txqueue.wire.commands import (
+    Hello,
+    Kept,
+    Lives,
+    NotAPeer,
+    ReportLoad,
+    Steal,
+    Take,
+    WakePeer,
+)
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, is_loopback
-from txqueue.wire.peer_connection import PeerPipe, PeerServer, dialled
+from txqueue.wire.peer_connection import Handlers, PeerPipe, PeerServer, dialled
 
 if TYPE_CHECKING:
     from txqueue.node.leasing.heartbeats import LeaseKeeper
@@ -74,8 +83,20 @@ class PeerNetwork(Periodic):
 
     def __attrs_post_init__(self) -> None:
         self._version = version("txqueue")
+        self._handlers: Handlers = {
+            Hello: self.on_hello,
+            ReportLoad: self.on_report,
+            Take: self.on_take,
+            Steal: self.on_steal,
+            WakePeer: self.on_wake,
+            Lives: self.on_lives,
+            Kept: self.on_kept,
+        }
         self._server = PeerServer(
-            self._clock, self, is_secure=self._endpoint.credentials is not None
+            self._clock,
+            self._handlers,
+            self.on_disconnect,
+            is_secure=self._endpoint.credentials is not None,
         )
         self._port = ListeningPort(self._clock, self._endpoint, self._lifecycle)
         self._incarnation = 0
@@ -221,7 +242,7 @@ class PeerNetwork(Periodic):
 
     async def _meet(self, peer: Peer) -> None:
         """Connect to a peer, and check that it is the node in the database."""
-        pipe = await dialled(self._clock, self._place_of(peer), self)
+        pipe = await dialled(self._clock, self._place_of(peer), self._handlers, self.on_disconnect)
         try:
             if pipe.certified is not None and pipe.certified != peer.name:
                 raise NotAPeer(f"the certificate there is {pipe.certified}'s")
