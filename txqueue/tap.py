@@ -20,6 +20,7 @@ from txqueue.node.application import import_work_items
 from txqueue.node.master_process import install_reactor, prepare_process, running_reactor
 from txqueue.node.node import Node
 from txqueue.node.settings import NodeSettings, ensure_free, node_settings, summary_of
+from txqueue.policy.health import Health, merge_health
 from txqueue.store.enqueueing.encryption import check_key
 from txqueue.store.schedules import declared
 from txqueue.store.schema.files import checked_name
@@ -199,15 +200,17 @@ def _with_reports(
     reactor: Any, options: Options, nodes: list[Node], services: list[Any]
 ) -> MultiService:
     """Return the services, within those that report the health of the nodes."""
-    from txqueue.health.service import HealthServer, MasterProcess, NodesReporter, ServiceNotices
+    from txqueue.health.service import HealthServer, MasterProcess, ServiceNotices
 
-    reporter = NodesReporter(nodes)
+    def report() -> Health:
+        return merge_health([(node.node_name, node.health) for node in nodes])
+
     outer: list[Service] = []
     if options.health is not None:
-        outer.append(HealthServer(reactor, options.health, reporter))
+        outer.append(HealthServer(reactor, options.health, report))
     if options.service_manager is None:
         return MasterProcess(services, outer)
-    notices = ServiceNotices(reactor, options.service_manager, reporter)
+    notices = ServiceNotices(reactor, options.service_manager, report)
     return MasterProcess(services, [*outer, notices], notices.begin_stop)
 
 

@@ -285,14 +285,14 @@ MUTATIONS: Final = {
         "child_processes",
         "run",
         "txqueue/worker/master_link.py",
-        "        ChildPoll(self._reactor, reapAllProcesses).start()\n",
+        "        poll_children(self._reactor, reapAllProcesses)\n",
         "",
     ),
     "a master notices the ends of workers by their signal only": _of(
         "not_ready",
         "run",
         "txqueue/node/master_process.py",
-        "    ChildPoll(reactor, reapAllProcesses).start()\n",
+        "    poll_children(reactor, reapAllProcesses)\n",
         "",
     ),
     "a node without workers says that it is ready": _of(

@@ -4,53 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.web import resource, server
 
-from txqueue.policy.health import Health, merge_health
+from txqueue.policy.health import Health
 from txqueue.system.clock import Clock, Timer
 from txqueue.system.service_manager import ServiceManager
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.http_server import BoundedServer, HttpService, QuietSite
 
-
-class HealthReporter(Protocol):
-    """Reports the health of the master process."""
-
-    def report(self) -> Health:
-        """Return the current health, at once and without a query."""
-
-
-class ReportingNode(Protocol):
-    """A node that decides its own health."""
-
-    @property
-    def node_name(self) -> str:
-        """The node's name in the queue."""
-
-    @property
-    def health(self) -> Health:
-        """Whether the node is live and ready."""
-
-
-class NodesReporter:
-    """Merges the health of the nodes of a process.
-
-    Args:
-        nodes: The nodes; at least one.
-    """
-
-    def __init__(self, nodes: Sequence[ReportingNode]) -> None:
-        self._nodes = nodes
-
-    def report(self) -> Health:
-        """Return the current health: ready if every node is."""
-        return merge_health([(node.node_name, node.health) for node in self._nodes])
-
+Report = Callable[[], Health]
+"""Returns the health of the process now, at once and without a query."""
 
 # Probes ask one question per connection: more connections than this are a fault or an attack.
 MOST_CONNECTED = 64
@@ -91,26 +59,16 @@ class Probe(resource.Resource):
         return b"" if request.method == b"HEAD" else f"{line}\n".encode()
 
 
-def add_probes(root: resource.Resource, reporter: HealthReporter) -> None:
-    """Serve ``/livez`` and ``/readyz`` below a resource.
-
-    Args:
-        root: The root of an HTTP server.
-        reporter: Reports the health.
-    """
-    root.putChild(b"livez", Probe(_live))
-    root.putChild(b"readyz", Probe(lambda: _ready(reporter)))
-
-
-def probe_server(reactor: Any, reporter: HealthReporter) -> BoundedServer:
-    """Return an HTTP server with the probes only.
+def probe_server(reactor: Any, report: Report) -> BoundedServer:
+    """Return an HTTP server with the probes, ``/livez`` and ``/readyz``.
 
     Args:
         reactor: Times silent connections.
-        reporter: Reports the health.
+        report: Reports the health.
     """
     root = Probe(_unknown)
-    add_probes(root, reporter)
+    root.putChild(b"livez", Probe(_live))
+    root.putChild(b"readyz", Probe(lambda: _ready(report())))
     return BoundedServer(QuietSite(root, reactor=reactor, timeout=IDLE), MOST_CONNECTED)
 
 
@@ -123,8 +81,7 @@ def _live() -> Answer:
     return HTTPStatus.OK, "live"
 
 
-def _ready(reporter: HealthReporter) -> Answer:
-    health = reporter.report()
+def _ready(health: Health) -> Answer:
     status = HTTPStatus.OK if health.ready else HTTPStatus.SERVICE_UNAVAILABLE
     return status, health.reason
 
@@ -145,15 +102,15 @@ class ServiceNotices(Service):
     Args:
         clock: The master's reactor.
         manager: The service manager.
-        reporter: Reports the health.
+        report: Reports the health.
     """
 
     log = Logger()
 
-    def __init__(self, clock: Clock, manager: ServiceManager, reporter: HealthReporter) -> None:
+    def __init__(self, clock: Clock, manager: ServiceManager, report: Report) -> None:
         self._clock = clock
         self._manager = manager
-        self._reporter = reporter
+        self._health = report
         self._every = EVERY
         if manager.watchdog is not None:
             self._every = min(EVERY, manager.watchdog / 2)
@@ -170,7 +127,7 @@ class ServiceNotices(Service):
     def begin_stop(self) -> None:
         """Report that the stop has begun; from now on each look asks for more time."""
         self._is_stopping = True
-        self._reason = self._reporter.report().reason
+        self._reason = self._health().reason
         self._manager.stopping(self._reason)
         self._look()
 
@@ -181,7 +138,7 @@ class ServiceNotices(Service):
 
     def _look(self) -> None:
         self._cancel()
-        health = self._reporter.report()
+        health = self._health()
         if self._manager.watchdog is not None:
             self._manager.alive()
         if self._is_stopping:
@@ -212,11 +169,11 @@ class HealthServer(HttpService):
     Args:
         reactor: Opens the port.
         endpoint: Where to listen.
-        reporter: Reports the health.
+        report: Reports the health.
     """
 
-    def __init__(self, reactor: Any, endpoint: Endpoint, reporter: HealthReporter) -> None:
-        probes = probe_server(reactor, reporter)
+    def __init__(self, reactor: Any, endpoint: Endpoint, report: Report) -> None:
+        probes = probe_server(reactor, report)
         super().__init__(reactor, endpoint, probes, "the server of health probes")
 
     def stopService(self) -> Deferred[None]:

@@ -22,9 +22,9 @@ from twisted.logger import Logger
 from txqueue.logs.setup import begin_master_log, end_master_log
 from txqueue.system.clock import steady
 from txqueue.system.processes import (
-    ChildPoll,
     collect_often,
     freeze_loaded_objects,
+    poll_children,
     return_free_memory,
     unblock_signals,
 )
@@ -199,4 +199,4 @@ def _keep_memory_flat(reactor: IReactorTime) -> None:
 def _notice_children(reactor: Any) -> None:
     """Notice the ends of workers even if the starter, or an import, has blocked SIGCHLD."""
     unblock_signals()
-    ChildPoll(reactor, reapAllProcesses).start()
+    poll_children(reactor, reapAllProcesses)

@@ -271,8 +271,8 @@ def receive_child_signal(notify: Callable[[], object]) -> None:
     unblock_signals()
 
 
-class ChildPoll:
-    """Waits for ended children once a second.
+def poll_children(clock: Clock, reap: Callable[[], object]) -> None:
+    """Wait for ended children once a second, as long as the reactor runs.
 
     A library that an application imports may block SIGCHLD, or replace its handler, at any time.
 
@@ -280,16 +280,9 @@ class ChildPoll:
         clock: Times the polls.
         reap: Waits for the children that have ended.
     """
-
-    def __init__(self, clock: Clock, reap: Callable[[], object]) -> None:
-        self._clock = clock
-        self._reap = reap
-
-    def start(self) -> None:
-        """Poll as long as the reactor runs."""
-        # First, so that an error in what follows a child's end does not end the polls.
-        self._clock.callLater(EVERY, self.start)
-        self._reap()
+    # First, so that an error in what follows a child's end does not end the polls.
+    clock.callLater(EVERY, poll_children, clock, reap)
+    reap()
 
 
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -33,7 +33,7 @@ from txqueue.store.node.outcomes import outcomes_texts
 from txqueue.system.application_files import import_app, imported_application
 from txqueue.system.clock import Clock, Timer
 from txqueue.system.inflight import InFlight
-from txqueue.system.processes import ChildPoll, freeze_loaded_objects, receive_child_signal
+from txqueue.system.processes import freeze_loaded_objects, poll_children, receive_child_signal
 from txqueue.wire.commands import (
     CancelRunning,
     CannotImport,
@@ -295,7 +295,7 @@ class MasterLink:
     def _watch_children(self) -> None:
         """Let handlers start processes: the reactor runs without signal handlers of its own."""
         receive_child_signal(partial(self._reactor.callFromThread, reapAllProcesses))
-        ChildPoll(self._reactor, reapAllProcesses).start()
+        poll_children(self._reactor, reapAllProcesses)
 
     def _reading(self) -> AbstractContextManager[None]:
         return nullcontext() if self._performer is None else self._performer.reading()

@@ -20,7 +20,7 @@ class Reporter:
 
     health: Health = READY
 
-    def report(self) -> Health:
+    def __call__(self) -> Health:
         """Return it."""
         return self.health
 

@@ -44,4 +44,4 @@ def test_a_node_has_all_services() -> None:
 
 def test_a_node_without_peers_and_operators_has_neither() -> None:
     """It is as complete."""
-    assert len(list(Node(cast("Any", Reactor()), NodeSettings("", [])))) == 18
+    assert len(list(Node(cast("Any", Reactor()), NodeSettings("", [])))) == 17
