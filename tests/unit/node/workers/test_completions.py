@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import cast
 
@@ -33,7 +33,7 @@ from txqueue.store.node.run_functions import WrittenEnds
 class Book:
     """The stored functions that a ledger calls, as far as these tests need them."""
 
-    def __init__(self, *, frees: bool = False) -> None:
+    def __init__(self) -> None:
         self.released: list[tuple[list[int], bool, list[int] | None]] = []
         self.completed: list[list[int]] = []
         self.settled: list[SettledJob] = []
@@ -42,7 +42,7 @@ class Book:
         # How many of the next statements are refused.
         self.refusals = 0
         self.foreign = 0
-        self._frees = frees
+        self.frees = False
         self.most = 1_000_000
         self.refused = self.slow = "what is not there"
         self.tried: list[int] = []
@@ -67,7 +67,7 @@ class Book:
         self.pause()
         self.completed.append([each.assignment for each in finished])
         jobs = sum(len(each.ids.split(",")) for each in finished)
-        return WrittenEnds(jobs - self.foreign, self._frees)
+        return WrittenEnds(jobs - self.foreign, self.frees)
 
     async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> WrittenEnds:
         """Settle, unless one cannot be stored."""
@@ -80,7 +80,7 @@ class Book:
         jobs = settled_jobs_in(settled)
         self.settled += jobs
         numbers = ",".join(str(job.job_id) for job in jobs)
-        return WrittenEnds(len(jobs) - self.foreign, self._frees, settled=numbers)
+        return WrittenEnds(len(jobs) - self.foreign, self.frees, settled=numbers)
 
     def _check_locks(self, numbers: Iterable[int]) -> None:
         if not self.locked.isdisjoint(numbers):
@@ -117,24 +117,51 @@ class Book:
         return 1
 
 
-def written(*entries: tuple[int, bool, list[int] | None]) -> Book:
-    """Note what is to be given back, and have it written."""
-    book = Book()
-    clock = Clock()
-    under_test = Completions(
+def made(book: Book, clock: Clock, meters: Meters | None = None) -> Completions:
+    """Make what is tested."""
+    return Completions(
         clock,
         cast("StoredFunctions", book),
         lease=lease_of(1),
         ends=fake(book),
         wakeups=Wakeups(clock),
-        meters=Meters(),
+        meters=meters or Meters(),
     )
+
+
+@pytest.fixture
+def book() -> Book:
+    """A database in which nothing takes time."""
+    return Book()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock."""
+    clock = Clock()
+    clock.advance(100)
+    return clock
+
+
+@pytest.fixture
+def ledger(book: Book, clock: Clock) -> Iterator[Completions]:
+    """A ledger that runs."""
+    ledger = made(book, clock)
+    ledger.startService()
+    yield ledger
+    ledger.stopService()
+
+
+def written(*entries: tuple[int, bool, list[int] | None]) -> Book:
+    """Note what is to be given back, and have it written."""
+    book = Book()
+    ledger = made(book, Clock())
     for assignment, died, ids in entries:
-        under_test.give_back(assignment, died=died, ids=ids)
+        ledger.give_back(assignment, died=died, ids=ids)
     ended: list[object] = []
-    Deferred.fromCoroutine(under_test.step()).addBoth(ended.append)
+    Deferred.fromCoroutine(ledger.step()).addBoth(ended.append)
     assert ended == [None]
-    assert under_test.is_clean
+    assert ledger.is_clean
     return book
 
 
@@ -154,145 +181,112 @@ def test_a_statement_gives_back_only_so_much() -> None:
     assert [len(numbers) for numbers, _, _ in written(*many).released] == [500, 1]
 
 
-def begun(book: Book, commit: float = 0.0) -> tuple[Clock, Completions]:
-    """A ledger that runs, where a statement takes so long."""
-    clock = Clock()
-    clock.advance(100)
-    book.pause = lambda: clock.advance(commit)
-    under_test = Completions(
-        clock,
-        cast("StoredFunctions", book),
-        lease=lease_of(1),
-        ends=fake(book),
-        wakeups=Wakeups(clock),
-        meters=Meters(),
-    )
-    under_test.startService()
-    return clock, under_test
-
-
-def test_written_ends_are_told() -> None:
+def test_written_ends_are_told(book: Book, clock: Clock, ledger: Completions) -> None:
     """After the statement, of all ways in which jobs end; own transactions have none here."""
-    book = Book()
-    clock, under_test = begun(book)
     book.is_away = True
-    under_test.complete(CompletedJobs(0, 1, "1,2"))
-    under_test.settle(as_settled_jobs([SettledJob(3, 1, "failed", error="x")]))
-    under_test.on_commit("4,5")
+    ledger.complete(CompletedJobs(0, 1, "1,2"))
+    ledger.settle(as_settled_jobs([SettledJob(3, 1, "failed", error="x")]))
+    ledger.on_commit("4,5")
     assert book.told == ["4,5"]
     book.is_away = False
     clock.pump([1.0] * 10)
     assert book.told == ["4,5", "1,2", "3"]
-    assert under_test.is_clean
-    under_test.stopService()
+    assert ledger.is_clean
 
 
-def test_completions_that_follow_closely_are_one_statement() -> None:
+def test_completions_that_follow_closely_are_one_statement(
+    book: Book, clock: Clock, ledger: Completions
+) -> None:
     """The first is written at once, those of the next few milliseconds together."""
-    book = Book()
-    clock, under_test = begun(book)
     for assignment in (1, 2, 3):
-        under_test.complete(CompletedJobs(0, assignment, "1"))
+        ledger.complete(CompletedJobs(0, assignment, "1"))
     assert book.completed == [[1]]
     clock.advance(GATHERING)
     assert book.completed == [[1], [2, 3]]
     clock.advance(1)
-    under_test.complete(CompletedJobs(0, 4, "1"))
+    ledger.complete(CompletedJobs(0, 4, "1"))
     assert book.completed[2:] == [[4]]
-    under_test.stopService()
 
 
 @pytest.mark.parametrize(("commit", "gathering"), [(0.0, 0.01), (0.002, 0.016), (0.009, 0.02)])
 def test_where_commits_are_slow_more_completions_are_one_statement(
-    commit: float, gathering: float
+    book: Book, clock: Clock, ledger: Completions, commit: float, gathering: float
 ) -> None:
     """Clients' commits wait while the disk writes this one; within bounds."""
-    book = Book()
-    clock, under_test = begun(book, commit)
-    under_test.complete(CompletedJobs(0, 1, "1"))
-    under_test.complete(CompletedJobs(0, 2, "1"))
+    book.pause = lambda: clock.advance(commit)
+    ledger.complete(CompletedJobs(0, 1, "1"))
+    ledger.complete(CompletedJobs(0, 2, "1"))
     clock.advance(gathering - 0.001)
     assert book.completed == [[1]]
     clock.advance(0.001)
     assert book.completed == [[1], [2]]
-    under_test.stopService()
 
 
-def test_completions_that_come_seldom_are_written_at_once() -> None:
+def test_completions_that_come_seldom_are_written_at_once(
+    book: Book, clock: Clock, ledger: Completions
+) -> None:
     """Otherwise the disk would write one at any moment, also as the next job's client commits."""
-    book = Book()
-    clock, under_test = begun(book, commit=0.1)
+    book.pause = lambda: clock.advance(0.1)
     for number in range(1, 4):
-        under_test.complete(CompletedJobs(0, number, "1"))
+        ledger.complete(CompletedJobs(0, number, "1"))
         assert book.completed[-1] == [number]
         clock.advance(GATHERING)
-    under_test.stopService()
 
 
-def test_while_clients_wait_completions_are_written_at_once() -> None:
+def test_while_clients_wait_completions_are_written_at_once(
+    book: Book, ledger: Completions
+) -> None:
     """Each may be the one for which a client waits, also without a result."""
-    book = Book()
-    _, under_test = begun(book)
     book.is_awaited = True
-    under_test.complete(CompletedJobs(0, 1, "1"))
-    under_test.complete(CompletedJobs(0, 2, "1"))
+    ledger.complete(CompletedJobs(0, 1, "1"))
+    ledger.complete(CompletedJobs(0, 2, "1"))
     assert book.completed == [[1], [2]]
-    under_test.stopService()
 
 
-def test_a_completion_that_lets_others_run_is_followed_at_once() -> None:
+def test_a_completion_that_lets_others_run_is_followed_at_once(
+    book: Book, ledger: Completions
+) -> None:
     """The next of a group must not wait."""
-    book = Book(frees=True)
-    _, under_test = begun(book)
-    under_test.complete(CompletedJobs(0, 1, "1"))
-    under_test.complete(CompletedJobs(0, 2, "1"))
+    book.frees = True
+    ledger.complete(CompletedJobs(0, 1, "1"))
+    ledger.complete(CompletedJobs(0, 2, "1"))
     assert book.completed == [[1], [2]]
-    under_test.stopService()
 
 
-def test_a_result_is_written_at_once() -> None:
+def test_a_result_is_written_at_once(book: Book, ledger: Completions) -> None:
     """A caller may wait for it."""
-    book = Book()
-    _, under_test = begun(book)
-    under_test.complete(CompletedJobs(0, 1, "1"))
-    under_test.settle(as_settled_jobs([(outcome := SettledJob(2, 1, "failed", error="x"))]))
+    ledger.complete(CompletedJobs(0, 1, "1"))
+    ledger.settle(as_settled_jobs([(outcome := SettledJob(2, 1, "failed", error="x"))]))
     assert (book.completed, book.settled) == ([[1]], [outcome])
-    under_test.stopService()
 
 
-def test_results_are_written_at_once_with_their_jobs() -> None:
+def test_results_are_written_at_once_with_their_jobs(book: Book, ledger: Completions) -> None:
     """A client may wait for one; jobs that returned nothing can wait a moment."""
-    book = Book()
-    _, under_test = begun(book)
-    under_test.complete(CompletedJobs(0, 1, "1"))
-    under_test.complete(CompletedJobs(0, 2, "2", '{"2":[1]}'))
+    ledger.complete(CompletedJobs(0, 1, "1"))
+    ledger.complete(CompletedJobs(0, 2, "2", '{"2":[1]}'))
     assert book.completed == [[1], [2]]
-    under_test.stopService()
 
 
-def test_results_of_many_jobs_are_collected() -> None:
+def test_results_of_many_jobs_are_collected(book: Book, clock: Clock, ledger: Completions) -> None:
     """A caller that waits for one of so many waits hardly longer, and a statement is not small."""
-    book = Book()
-    clock, under_test = begun(book)
-    under_test.complete(CompletedJobs(0, 2, ",".join(map(str, range(completions.MANY)))))
+    ledger.complete(CompletedJobs(0, 2, ",".join(map(str, range(completions.MANY)))))
     written_before = list(book.completed)
-    under_test.complete(CompletedJobs(0, 3, "1,2", '{"1":1}'))
-    under_test.complete(CompletedJobs(0, 4, "3", '{"3":1}'))
+    ledger.complete(CompletedJobs(0, 3, "1,2", '{"1":1}'))
+    ledger.complete(CompletedJobs(0, 4, "3", '{"3":1}'))
     assert book.completed == written_before
     clock.advance(GATHERING)
     assert book.completed[-1] == [3, 4]
-    under_test.complete(CompletedJobs(0, 5, "5", '{"5":1}'))
+    ledger.complete(CompletedJobs(0, 5, "5", '{"5":1}'))
     assert book.completed[-1] == [5]
-    under_test.stopService()
 
 
-def test_a_result_that_cannot_be_stored_fails_its_job_alone() -> None:
+def test_a_result_that_cannot_be_stored_fails_its_job_alone(
+    book: Book, clock: Clock, ledger: Completions
+) -> None:
     """The jobs beside it are done, with what they returned."""
-    book = Book()
-    clock, under_test = begun(book)
     book.refused = "bad"
-    under_test.complete(CompletedJobs(0, 5, "1,2,3", '{"1":"bad","2":"good"}'))
-    under_test.complete(CompletedJobs(0, 6, "4"))
+    ledger.complete(CompletedJobs(0, 5, "1,2,3", '{"1":"bad","2":"good"}'))
+    ledger.complete(CompletedJobs(0, 6, "4"))
     clock.pump([1.0] * 10)
     ends = book.settled
     assert [(each.job_id, each.outcome) for each in ends] == [
@@ -301,68 +295,61 @@ def test_a_result_that_cannot_be_stored_fails_its_job_alone() -> None:
         (3, "done"),
     ]
     assert (ends[1].result, book.completed) == ("good", [[6]])
-    assert under_test.is_clean
-    under_test.stopService()
+    assert ledger.is_clean
 
 
-def test_a_job_that_cannot_be_completed_fails_alone() -> None:
+def test_a_job_that_cannot_be_completed_fails_alone(
+    book: Book, clock: Clock, ledger: Completions
+) -> None:
     """Whatever the reason: those beside it, in other assignments and in its own, are done."""
-    book = Book()
-    clock, under_test = begun(book)
     book.refused = "777"
-    under_test.complete(CompletedJobs(0, 1, "1"))
+    ledger.complete(CompletedJobs(0, 1, "1"))
     for assignment in range(2, 20):
-        under_test.complete(CompletedJobs(0, assignment, str(assignment)))
-    under_test.complete(CompletedJobs(0, 20, "20,777,21"))
+        ledger.complete(CompletedJobs(0, assignment, str(assignment)))
+    ledger.complete(CompletedJobs(0, 20, "20,777,21"))
     clock.pump([1.0] * 10)
     assert sorted(number for some in book.completed for number in some) == list(range(1, 20))
     ends = {each.job_id: each.outcome for each in book.settled}
     assert ends == {20: "done", 777: "failed", 21: "done"}
-    under_test.stopService()
 
 
-def test_a_missing_right_fails_no_job() -> None:
+def test_a_missing_right_fails_no_job(book: Book, clock: Clock, ledger: Completions) -> None:
     """However soon it is granted again, each outcome is written as it is."""
-    book = Book()
-    clock, under_test = begun(book)
     for refusals in (1, 2, 3):
         book.refusals = refusals
-        under_test.settle(as_settled_jobs([SettledJob(refusals, 1, "discarded")]))
+        ledger.settle(as_settled_jobs([SettledJob(refusals, 1, "discarded")]))
         clock.pump([1.0] * 10)
         book.refusals = refusals
-        under_test.complete(CompletedJobs(0, 2, str(10 + refusals), f'{{"{10 + refusals}": 1}}'))
+        ledger.complete(CompletedJobs(0, 2, str(10 + refusals), f'{{"{10 + refusals}": 1}}'))
         clock.pump([1.0] * 10)
     ends = {each.job_id: each.outcome for each in book.settled}
     assert ends == {**dict.fromkeys((1, 2, 3), "discarded"), **dict.fromkeys((11, 12, 13), "done")}
-    under_test.stopService()
 
 
-def test_of_what_runs_only_the_last_word_is_kept() -> None:
+def test_of_what_runs_only_the_last_word_is_kept(
+    book: Book, clock: Clock, ledger: Completions
+) -> None:
     """However long the database is away: progress comes in once a second and job."""
-    book = Book()
-    clock, under_test = begun(book)
     book.is_away = True
-    under_test.start([StartedJob(1, 7, 1.0, None)])
+    ledger.start([StartedJob(1, 7, 1.0, None)])
     for done in range(100):
-        under_test.start([StartedJob(1, 7, 1.0 + done, f"[{done}]"), StartedJob(1, 8, 1.0, None)])
+        ledger.start([StartedJob(1, 7, 1.0 + done, f"[{done}]"), StartedJob(1, 8, 1.0, None)])
     book.is_away = False
     clock.pump([1.0] * 10)
     assert book.running == [[(7, "[99]"), (8, None)]]
-    under_test.stopService()
 
 
-def test_completions_that_are_too_many_for_a_statement_are_halved() -> None:
+def test_completions_that_are_too_many_for_a_statement_are_halved(
+    book: Book, clock: Clock, ledger: Completions
+) -> None:
     """No completion is stuck because of its size."""
-    book = Book()
     book.most = 3
-    clock, under_test = begun(book)
     for assignment in range(20):
-        under_test.complete(CompletedJobs(0, assignment, "1"))
+        ledger.complete(CompletedJobs(0, assignment, "1"))
     clock.pump([1.0] * 60)
     assert sorted(number for some in book.completed for number in some) == list(range(20))
     assert max(map(len, book.completed)) <= 3
-    assert under_test.is_clean
-    under_test.stopService()
+    assert ledger.is_clean
 
 
 def test_what_a_process_died_with_is_given_back_before_the_rest_of_its_assignments() -> None:
@@ -374,19 +361,12 @@ def test_what_a_process_died_with_is_given_back_before_the_rest_of_its_assignmen
 def test_outcomes_that_change_nothing_are_counted() -> None:
     """Their jobs were assigned anew by then."""
     book, meters, clock = Book(), Meters(), Clock()
-    under_test = Completions(
-        clock,
-        cast("StoredFunctions", book),
-        lease=lease_of(1),
-        ends=fake(book),
-        wakeups=Wakeups(clock),
-        meters=meters,
-    )
+    ledger = made(book, clock, meters)
     book.foreign = 1
-    under_test.complete(CompletedJobs(0, 1, "1,2,3"))
-    under_test.settle(as_settled_jobs([SettledJob(4, 1, "failed", error='said "job_id": 5')]))
+    ledger.complete(CompletedJobs(0, 1, "1,2,3"))
+    ledger.settle(as_settled_jobs([SettledJob(4, 1, "failed", error='said "job_id": 5')]))
     ended: list[object] = []
-    Deferred.fromCoroutine(under_test.step()).addBoth(ended.append)
+    Deferred.fromCoroutine(ledger.step()).addBoth(ended.append)
     assert ended == [None]
     assert meters.tokens_lost == 2
 
@@ -394,59 +374,56 @@ def test_outcomes_that_change_nothing_are_counted() -> None:
 LONG_RESULT = "slow" + "x" * LONG
 
 
-def test_a_long_outcome_that_takes_too_long_delays_no_other() -> None:
+def test_a_long_outcome_that_takes_too_long_delays_no_other(
+    book: Book, clock: Clock, ledger: Completions
+) -> None:
     """The others are written before each try; after a few tries its job fails, with the reason."""
-    book = Book()
-    clock, under_test = begun(book)
     book.slow = "slow"
-    under_test.settle(as_settled_jobs([SettledJob(1, 1, "done", result=LONG_RESULT)]))
+    ledger.settle(as_settled_jobs([SettledJob(1, 1, "done", result=LONG_RESULT)]))
     for number in range(2, 30):
-        under_test.complete(CompletedJobs(0, number, str(number)))
-        under_test.settle(as_settled_jobs([SettledJob(number, 1, "failed", error="x")]))
+        ledger.complete(CompletedJobs(0, number, str(number)))
+        ledger.settle(as_settled_jobs([SettledJob(number, 1, "failed", error="x")]))
         clock.advance(GATHERING)
     assert sum(map(len, book.completed)) == len(book.settled) == 28
     clock.pump([1.0] * 20)
     last = book.settled[-1]
     assert (last.job_id, last.outcome) == (1, "failed")
     assert "the database does not take it in time" in (last.error or "")
-    assert under_test.is_clean
-    under_test.stopService()
+    assert ledger.is_clean
 
 
-def test_a_long_outcome_waits_while_the_database_is_away() -> None:
+def test_a_long_outcome_waits_while_the_database_is_away(
+    book: Book, clock: Clock, ledger: Completions
+) -> None:
     """However long: the outage is not the fault of its length."""
-    book = Book()
-    clock, under_test = begun(book)
     book.is_away = True
-    under_test.settle(as_settled_jobs([SettledJob(1, 1, "done", result=LONG_RESULT)]))
+    ledger.settle(as_settled_jobs([SettledJob(1, 1, "done", result=LONG_RESULT)]))
     clock.pump([1.0] * 100)
     book.is_away = False
     clock.pump([1.0] * 10)
     assert [(each.job_id, each.outcome) for each in book.settled] == [(1, "done")]
-    under_test.stopService()
 
 
-def test_results_that_take_too_long_together_are_written_one_by_one() -> None:
+def test_results_that_take_too_long_together_are_written_one_by_one(
+    book: Book, clock: Clock, ledger: Completions
+) -> None:
     """Those of one assignment; only the one that takes too long even alone fails its job."""
-    book = Book()
-    clock, under_test = begun(book)
     book.slow = "slow"
     results = f'{{"1":"good","2":"{LONG_RESULT}","3":"fine"}}'
-    under_test.complete(CompletedJobs(0, 5, "1,2,3", results))
+    ledger.complete(CompletedJobs(0, 5, "1,2,3", results))
     clock.pump([1.0] * 20)
     ends = {each.job_id: each.outcome for each in book.settled}
     assert ends == {1: "done", 2: "failed", 3: "done"}
-    under_test.stopService()
 
 
-def test_long_outcomes_are_written_one_at_a_time() -> None:
+def test_long_outcomes_are_written_one_at_a_time(
+    book: Book, clock: Clock, ledger: Completions
+) -> None:
     """Also those of one report; and what is given back of their assignments comes after them."""
-    book = Book()
-    clock, under_test = begun(book)
     book.is_away = True
     long = [SettledJob(number, 1, "done", result="x" * LONG) for number in (1, 2)]
-    under_test.settle(as_settled_jobs(long))
-    under_test.give_back(1, died=False)
+    ledger.settle(as_settled_jobs(long))
+    ledger.give_back(1, died=False)
     clock.advance(0.5)
     assert not book.released
     book.is_away = False
@@ -454,7 +431,6 @@ def test_long_outcomes_are_written_one_at_a_time() -> None:
     assert [each.job_id for each in book.settled] == [1, 2]
     assert book.released == [([1], False, None)]
     assert set(book.tried) == {1}
-    under_test.stopService()
 
 
 class Silent(Book):
@@ -471,19 +447,12 @@ class Silent(Book):
 def test_an_outcome_without_an_answer_is_written_as_it_is_at_the_end() -> None:
     """The end of the node cancels the statement, and this is no reason to let the job fail."""
     book, clock = Silent(), Clock()
-    under_test = Completions(
-        clock,
-        cast("StoredFunctions", book),
-        lease=lease_of(1),
-        ends=fake(book),
-        wakeups=Wakeups(clock),
-        meters=Meters(),
-    )
+    ledger = made(book, clock)
     job = SettledJob(7, 3, "dead", error="it was so")
-    under_test.startService()
-    under_test.settle(as_settled_jobs([job]))
+    ledger.startService()
+    ledger.settle(as_settled_jobs([job]))
     clock.pump([0.1] * 5)
-    closing = Deferred.fromCoroutine(under_test.close())
+    closing = Deferred.fromCoroutine(ledger.close())
     clock.advance(LAST_STEP)
     clock.pump([0.1] * 5)
     assert closing.called
@@ -502,63 +471,58 @@ class Stuck(Book):
 
 def test_other_outcomes_are_written_while_a_long_one_is() -> None:
     """Even if that never ends; the end of the node waits for it only for a while."""
-    book = Stuck()
-    clock, under_test = begun(book)
-    under_test.settle(as_settled_jobs([SettledJob(1, 1, "done", result=LONG_RESULT)]))
-    under_test.complete(CompletedJobs(0, 2, "2"))
-    under_test.settle(as_settled_jobs([SettledJob(3, 3, "failed", error="x")]))
-    under_test.give_back(4, died=False)
+    book, clock = Stuck(), Clock()
+    ledger = made(book, clock)
+    ledger.startService()
+    ledger.settle(as_settled_jobs([SettledJob(1, 1, "done", result=LONG_RESULT)]))
+    ledger.complete(CompletedJobs(0, 2, "2"))
+    ledger.settle(as_settled_jobs([SettledJob(3, 3, "failed", error="x")]))
+    ledger.give_back(4, died=False)
     assert (book.completed, [job.job_id for job in book.settled]) == ([[2]], [3])
     assert book.released == [([4], False, None)]
-    assert (under_test.unwritten, under_test.is_clean) == (1, False)
-    closing = Deferred.fromCoroutine(under_test.close())
+    assert (ledger.unwritten, ledger.is_clean) == (1, False)
+    closing = Deferred.fromCoroutine(ledger.close())
     clock.advance(LAST_TIME)
     assert closing.called
 
 
-def test_a_locked_job_delays_no_other() -> None:
+def test_a_locked_job_delays_no_other(book: Book, clock: Clock, ledger: Completions) -> None:
     """What concerns it is written once it is free: its end, its progress, the rest of its jobs."""
-    book = Book()
-    clock, under_test = begun(book)
     book.locked = {2, 4, 6}
-    under_test.complete(CompletedJobs(0, 1, "1,2,3", '{"1":"a","2":"b"}'))
-    under_test.settle(
-        as_settled_jobs([SettledJob(each, 2, "failed", error="x") for each in (4, 5)])
-    )
-    under_test.start([StartedJob(3, 6, 1.0, "[6]"), StartedJob(3, 7, 1.0, "[7]")])
-    under_test.give_back(1, died=False)
-    under_test.give_back(9, died=False)
+    ledger.complete(CompletedJobs(0, 1, "1,2,3", '{"1":"a","2":"b"}'))
+    ledger.settle(as_settled_jobs([SettledJob(each, 2, "failed", error="x") for each in (4, 5)]))
+    ledger.start([StartedJob(3, 6, 1.0, "[6]"), StartedJob(3, 7, 1.0, "[7]")])
+    ledger.give_back(1, died=False)
+    ledger.give_back(9, died=False)
     clock.pump([GATHERING] * 3)
     assert {job.job_id: job.result for job in book.settled} == {1: "a", 3: None, 5: None}
     assert book.running == [[(7, "[7]")]]
     assert book.released == [([9], False, None)]
-    mark = under_test.mark
-    assert not under_test.has_written(mark)
+    mark = ledger.mark
+    assert not ledger.has_written(mark)
     book.locked = {4}
     clock.pump([1.0] * 10)
     assert {job.job_id: job.outcome for job in book.settled}[2] == "done"
     assert book.running[1:] == [[(6, "[6]")]]
     assert book.released[1:] == [([1], False, None)]
-    assert (under_test.unwritten, under_test.has_written(mark)) == (1, False)
+    assert (ledger.unwritten, ledger.has_written(mark)) == (1, False)
     book.locked = set()
     clock.pump([1.0] * 10)
     assert book.settled[-1].job_id == 4
-    assert under_test.is_clean
-    assert under_test.has_written(mark)
-    under_test.stopService()
+    assert ledger.is_clean
+    assert ledger.has_written(mark)
 
 
-def test_after_a_lock_statements_are_as_large_as_before() -> None:
+def test_after_a_lock_statements_are_as_large_as_before(
+    book: Book, clock: Clock, ledger: Completions
+) -> None:
     """The lock was not due to their size."""
-    book = Book()
-    clock, under_test = begun(book)
     book.locked = {1}
-    under_test.complete(CompletedJobs(0, 1, "1"))
+    ledger.complete(CompletedJobs(0, 1, "1"))
     for number in range(2, 6):
-        under_test.complete(CompletedJobs(0, number, str(number)))
+        ledger.complete(CompletedJobs(0, number, str(number)))
     clock.pump([GATHERING] * 3)
     assert book.completed == [[2, 3, 4, 5]]
-    under_test.stopService()
 
 
 class Troubled(Book):
@@ -596,8 +560,9 @@ class Troubled(Book):
 @pytest.mark.parametrize("seed", range(40))
 def test_no_job_delays_the_ends_of_others(seed: int) -> None:
     """Whatever is locked, long, or both: all else is written at once, each once, and so is this."""
-    random, book = Random(seed), Troubled()
-    clock, under_test = begun(book)
+    random, book, clock = Random(seed), Troubled(), Clock()
+    ledger = made(book, clock)
+    ledger.startService()
     book.pausing = lambda: deferLater(clock, 1.0)
     number = 0
     expected: dict[int, set[int]] = {}
@@ -608,19 +573,19 @@ def test_no_job_delays_the_ends_of_others(seed: int) -> None:
         book.locked |= {job for job in jobs if random.random() < 0.2}
         if random.random() < 0.5:
             results = random.choice([None, json.dumps({str(job): job for job in jobs})])
-            under_test.complete(CompletedJobs(0, assignment, ",".join(map(str, jobs)), results))
+            ledger.complete(CompletedJobs(0, assignment, ",".join(map(str, jobs)), results))
         else:
             long = {job for job in jobs if random.random() < 0.3}
             book.stuck |= long
-            under_test.settle(
+            ledger.settle(
                 as_settled_jobs(
                     SettledJob(job, assignment, "done", result="x" * LONG * (job in long))
                     for job in jobs
                 )
             )
-        under_test.start(StartedJob(assignment, job, 1.0, None) for job in jobs)
+        ledger.start(StartedJob(assignment, job, 1.0, None) for job in jobs)
         if random.random() < 0.5:
-            under_test.give_back(assignment, died=False)
+            ledger.give_back(assignment, died=False)
             expected[-assignment] = set()
         clock.advance(random.choice([0.0, GATHERING, 1.0]))
     clock.pump([GATHERING] * 5)
@@ -633,5 +598,5 @@ def test_no_job_delays_the_ends_of_others(seed: int) -> None:
     clock.pump([1.0] * 20)
     assert book.ends == dict.fromkeys(every, 1)
     assert sorted(book.given_back) == sorted(returned)
-    assert under_test.is_clean
-    under_test.stopService()
+    assert ledger.is_clean
+    ledger.stopService()
