@@ -45,8 +45,6 @@ HANDLED: Final[Mapping[tuple[str, str], tuple[str, object]]] = {
         "done",
         None,
     ),
-    ("reports.Crawl", '{"url": "http://localhost"}'): ("done", None),
-    ("reports.Translate", '{"text": "hi"}'): ("done", "HI"),
     ("reports.Render", '{"page": 3}'): ("done", {"pages": 3}),
     ("shipping.Ship", '{"order_id": 1}'): ("waiting", None),
     ("sync.Sync", '{"account": 1}'): ("done", {"synced": 1}),
@@ -60,12 +58,26 @@ HANDLED: Final[Mapping[tuple[str, str], tuple[str, object]]] = {
     ("mailbox.Deliver", '{"mailbox": "ada", "number": 2}'): ("done", None),
 }
 
-# A page says that asyncio writes as the other runtimes do.
-IN_ASYNCIO: Final = Block(
-    "python",
-    "file",
-    "billing_asyncio.py",
-    """import asyncio
+# The page says that these two write as its own program does.
+IN_RUNTIMES: Final = {
+    "billing_thread": """from attrs import define
+from txqueue import Runtime, ThreadJob, WorkItem
+
+
+@define
+class BillInThread(WorkItem):
+    account: int
+    amount: int
+    runtime = Runtime.THREAD
+
+    def perform(self, job: ThreadJob) -> None:
+        with job.transaction() as txn:
+            txn.execute(
+                "update account set balance = balance + %s where id = %s",
+                [self.amount, self.account],
+            )
+""",
+    "billing_asyncio": """import asyncio
 
 from attrs import define
 from txqueue import RunningJob, Runtime, WorkItem
@@ -73,8 +85,6 @@ from txqueue import RunningJob, Runtime, WorkItem
 
 @define
 class BillInAsyncio(WorkItem):
-    '''Adds an amount, awaiting asyncio.'''
-
     account: int
     amount: int
     runtime = Runtime.ASYNCIO
@@ -87,7 +97,7 @@ class BillInAsyncio(WorkItem):
                 [self.amount, self.account],
             )
 """,
-)
+}
 
 # Django 6.0 has what is a package for earlier ones.
 _CHANGES_OF_TASKS: Final[Mapping[str, str]] = (
@@ -320,7 +330,8 @@ def test_encrypted_work_runs(migrated_database18: str, tmp_path: Path) -> None:
 def test_the_handlers_run(migrated_database18: str, tmp_path: Path) -> None:
     """Each as the page says."""
     run_sql(migrated_database18, ACCOUNT)
-    sources = [*files(HOWTO / "write-handlers.md"), IN_ASYNCIO]
+    others = [Block("python", "file", f"{name}.py", text) for name, text in IN_RUNTIMES.items()]
+    sources = [*files(HOWTO / "write-handlers.md"), *others]
     apps = " ".join(f"--app {Path(block.name).stem}" for block in sources)
     with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
         session.follow(sources)

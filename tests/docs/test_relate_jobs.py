@@ -7,12 +7,12 @@ from tests.docs.session import Session
 from tests.docs.test_examples import run_sql, statements
 
 PAGE = ROOT / "docs" / "howto" / "relate-jobs.md"
-TABLES = ("create table shipped (number int)", "create table page (labels int)")
+SHIPPED = "create table shipped (number int)"
 
 
 def test_related_jobs_run(migrated_database18: str, tmp_path: Path) -> None:
-    """Unique keys, stages, parents, a batch, coalesced jobs, a repeated job."""
-    run_sql(migrated_database18, *TABLES)
+    """Unique keys, stages, parents, a batch, a repeated job."""
+    run_sql(migrated_database18, SHIPPED)
     with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
         session.follow(blocks(PAGE))
     assert run_sql(migrated_database18, "select number from shipped") == [(7,)]
