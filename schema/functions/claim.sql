@@ -867,11 +867,10 @@ begin
         union all
         -- A job that the statement had to move: it follows one that ended, or was of a node that has died.
         (select true, state, lane, job_id from job as this
-          where state in ('waiting', 'ready', 'assigned') and job_id > 0 and has_large_values(this) limit 10000)
+          where state in ('waiting', 'ready', 'assigned') and has_large_values(this) limit 10000)
     loop
         exit when place.is_other and is_found;
-        fault := case when place.is_other then find_loss(place.state, place.lane, place.job_id)
-                      else find_fault(place.state, place.lane, place.job_id) end;
+        fault := find_fault(place.state, place.lane, place.job_id, not place.is_other);
         continue when fault is null;
         moved := fail_unreadable(place.state, place.lane, place.job_id, fault);
         is_found := is_found or moved.failed is not null and not place.is_other;
@@ -895,46 +894,25 @@ begin
     return failed;
 end $$;
 
--- The error with which a job cannot be given to a worker; null if it can: its row is damaged, its text does
--- not fit into the encoding of the session, or it is too large. Errors of the server itself are not caught.
-create or replace function txqueue.find_fault(its_state job_state, its_lane smallint, its_id bigint) returns text
-language plpgsql volatile
-as $$
-begin
-    perform octet_length(convert_to(chunk_entry(job_id, work_type, attempt, weight, payload, job_terms(options, "group", not_after)),
-                                    pg_client_encoding()))
-       from job where state = its_state and lane = its_lane and job_id = its_id;
-    return find_loss(its_state, its_lane, its_id);
-exception when data_exception or internal_error or program_limit_exceeded or system_error then
-    return sqlerrm;
-end $$;
-
--- The error with which a job cannot be moved because its row is damaged; null if it can, or if another session has
--- locked it. Values that can be read may resist deletion, as where they are stored says that they are deleted: only
--- a deletion shows that, which is undone.
-create or replace function txqueue.find_loss(its_state job_state, its_lane smallint, its_id bigint) returns text
+-- The error with which a job cannot be moved because its row is damaged, or, if is_own, cannot be given to a worker
+-- either, as its text does not fit into the encoding of the session, or is too large; null if it can. Errors of the
+-- server itself are not caught.
+create or replace function txqueue.find_fault(its_state job_state, its_lane smallint, its_id bigint, is_own boolean) returns text
 language plpgsql volatile
 as $$
 begin
     -- The error moves with the row; octet_length() would not read it.
-    perform num_nulls(jsonb_typeof(payload), jsonb_typeof(options), jsonb_typeof(result), jsonb_typeof(progress), length(error))
-       from job as this
-      where state = its_state and lane = its_lane and job_id = its_id and has_large_values(this) for update skip locked;
-    if found then
-        perform set_config('queue_rows.are_moved', 'on', true);
-        delete from job where state = its_state and lane = its_lane and job_id = its_id;
-        raise sqlstate 'TXQ99';
-    end if;
+    perform num_nulls(jsonb_typeof(payload), jsonb_typeof(options), jsonb_typeof(result), jsonb_typeof(progress), length(error)),
+            case when is_own then octet_length(convert_to(
+                chunk_entry(job_id, work_type, attempt, weight, payload, job_terms(options, "group", not_after)), pg_client_encoding())) end
+       from job where state = its_state and lane = its_lane and job_id = its_id;
     return null;
-exception
-    when sqlstate 'TXQ99' then
-        return null;
-    when internal_error or system_error then
-        return sqlerrm;
+exception when data_exception or internal_error or program_limit_exceeded or system_error then
+    return sqlerrm;
 end $$;
 
 -- Moves a job that cannot be given to a worker to the failed ones, for set_aside(), which does what follows from
--- that. What cannot even be moved is dropped. Returns nothing if another session has locked or moved it.
+-- that. Values that cannot be read are dropped. Returns nothing if another session has locked or moved it.
 create or replace function txqueue.fail_unreadable(
     its_state job_state, its_lane smallint, its_id bigint, fault text,
     out failed bigint, out followed bigint, out freed_group text)
@@ -947,12 +925,8 @@ begin
     if not found then
         return;
     end if;
-    begin
-        perform set_config('queue_rows.are_moved', 'on', true);
-        delete from job where state = its_state and lane = its_lane and job_id = its_id returning * into this;
-    exception when internal_error or system_error then
-        this := leave_remnant(its_state, its_lane, its_id);
-    end;
+    perform set_config('queue_rows.are_moved', 'on', true);
+    delete from job where state = its_state and lane = its_lane and job_id = its_id returning * into this;
     this.state := 'failed';
     this.waiting_for := null;
     this.finished_at := clock_timestamp();
@@ -969,25 +943,6 @@ begin
     failed := its_id;
     followed := case when this.followed is not null then its_id end;
     freed_group := this."group";
-end $$;
-
--- Leaves the row of a job that cannot be deleted where it is, as a remnant: it has the negative number, and nothing by
--- which claims and operators would find it. Lanes are truncated in spite of remnants; ensure_history() deletes those of
--- waiting jobs. Returns the job, whose large values may be lost, to be stored anew.
-create or replace function txqueue.leave_remnant(its_state job_state, its_lane smallint, its_id bigint) returns txqueue.job
-language plpgsql volatile
-as $$
-declare
-    this job;
-begin
-    select * into this from job where state = its_state and lane = its_lane and job_id = its_id;
-    -- None of its large values is named, so that they stay where they are.
-    update job
-       set job_id = -job_id, rank = 'infinity', queue = '', work_type = '', waiting_for = null, "group" = null, tenant = null,
-           counted = null, handed = null, followed = null, assignment = null, incarnation = null, node_id = null,
-           fingerprint = null, deaths = 0
-     where state = its_state and lane = its_lane and job_id = its_id;
-    return this;
 end $$;
 
 -- The largest weight of jobs that can start on a node beside a reserve once others have ended: its claims pass over

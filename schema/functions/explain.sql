@@ -413,19 +413,19 @@ create or replace view txqueue.live_jobs as
 with counted as (
     select queue, work_type, state, waiting_for, count(*) as jobs, min(not_before) as oldest
       from txqueue.job
-     where state in ('waiting', 'ready', 'assigned', 'failed') and job_id > 0
+     where state in ('waiting', 'ready', 'assigned', 'failed')
      group by queue, work_type, state, waiting_for
 ), known as (
     select queue, work_type, waiting_for as given, 'signal' as waiting_for, count(*) as jobs, min(not_before) as oldest
       from txqueue.job_waiting as job
-     where waiting_for = 'time' and fingerprint is null and job_id > 0
+     where waiting_for = 'time' and fingerprint is null
        and exists (select from txqueue.job_step as step
                     where step.job_id = job.job_id and step.kind = 'signal' and step.ended_at is null)
      group by 1, 2, 3
      union all
     select queue, work_type, waiting_for, 'pause', count(*), min(not_before)
       from txqueue.job_waiting
-     where waiting_for = 'group' and "group" in (select key from txqueue.control where kind = 'group' and is_paused) and job_id > 0
+     where waiting_for = 'group' and "group" in (select key from txqueue.control where kind = 'group' and is_paused)
      group by 1, 2, 3
 )
 select queue, work_type, state, waiting_for, sum(jobs)::bigint as jobs, min(oldest) as oldest

@@ -117,15 +117,6 @@ begin
         end loop;
     end loop;
     perform note_history_days();
-    begin
-        -- What is left of damaged waiting jobs (see leave_remnant()), once vacuum has removed the values that could not be
-        -- deleted; that of lanes goes with their truncation.
-        if exists (select from job_waiting where job_id < 0) then
-            delete from job_waiting where job_id < 0;
-        end if;
-    exception when internal_error or system_error then
-        -- Later.
-    end;
     for leaf in select due.leaf from history_due() as due loop
         -- A call whose run has not read its child yet keeps how that has ended.
         execute format(

@@ -110,7 +110,7 @@ as $$
     having sum(bytes) filter (where kind = 'ready') < greatest(1, least_bytes / 8)
 $$;
 
--- The number of rows of a lane, up to a maximum, without remnants. Jobs leave a lane from its front, which may have hundreds of
+-- The number of rows of a lane, up to a maximum. Jobs leave a lane from its front, which may have hundreds of
 -- thousands of dead rows, so its last pages are read first.
 create or replace function txqueue.count_lane_rows(leaf text, most integer) returns integer
 language plpgsql volatile
@@ -120,14 +120,14 @@ declare
     near_end constant tid := format('(%s,0)', greatest(0, pages - 64));
     rows     integer;
 begin
-    execute format('select count(*) from (select from %I where ctid >= $1 and job_id > 0 limit $2) as rows', leaf) into rows using near_end, most;
+    execute format('select count(*) from (select from %I where ctid >= $1 limit $2) as rows', leaf) into rows using near_end, most;
     if rows < most then
-        execute format('select count(*) from (select from %I where job_id > 0 limit $1) as rows', leaf) into rows using most;
+        execute format('select count(*) from (select from %I limit $1) as rows', leaf) into rows using most;
     end if;
     return rows;
 end $$;
 
--- Truncates one lane if it is empty but for remnants (see leave_remnant), under a lock with a very short timeout. Never in a transaction that
+-- Truncates one lane if it is empty, under a lock with a very short timeout. Never in a transaction that
 -- cannot see rows committed since it began, and never while a pg_dump of this database has its snapshot:
 -- pg_dump locks the tables one after the other, and would find the jobs of its snapshot neither in this lane
 -- nor, as later commits, in their new place.
@@ -148,7 +148,7 @@ begin
         return false;
     end if;
     execute format('lock table %I in access exclusive mode', leaf);
-    execute format('select not exists (select from %I where job_id > 0)', leaf) into is_empty;
+    execute format('select not exists (select from %I)', leaf) into is_empty;
     if is_empty then
         execute format('truncate %I', leaf);
     end if;
@@ -175,7 +175,7 @@ begin
         return 0;
     end if;
     execute format('lock table %I in exclusive mode', leaf);
-    for this in execute format('delete from %I where job_id > 0 returning *', leaf) loop
+    for this in execute format('delete from %I returning *', leaf) loop
         this.lane := to_lane;
         if not (has_large_values(this) and fail_if_damaged(this)) then
             insert into job values (this.*);

@@ -11,9 +11,7 @@ from tests.db.stored import Stored
 __all__ = [
     "LARGE",
     "LOST",
-    "delete_large_values",
     "large_json",
-    "lose_files",
     "lose_large_values",
 ]
 
@@ -29,14 +27,6 @@ _INDEXES: Final = """
      where leaf.relnamespace = 'txqueue'::regnamespace and leaf.relkind = 'r'
        and pg_relation_size(index.indrelid) > 0
 """
-_TABLES: Final = """
-    select stored.relname
-      from pg_class as leaf join pg_class as stored on stored.oid = leaf.reltoastrelid
-     where leaf.relnamespace = 'txqueue'::regnamespace and leaf.relkind = 'r'
-       and pg_relation_size(stored.oid) > 0
-"""
-# Only an ordinary table takes a DELETE.
-_MAKE: Final = "update pg_class set relkind = %s where relname = %s"
 # The index gets the empty file of another one, until its table is truncated.
 _EMPTY: Final = """
     update pg_class set relfilenode = (
@@ -60,22 +50,3 @@ def lose_large_values(session: Stored) -> None:
 def large_json(**values: object) -> str:
     """An object that is stored apart."""
     return json.dumps({**values, "large": LARGE})
-
-
-def delete_large_values(session: Stored) -> None:
-    """Have every value that is stored apart be marked as deleted where it is stored.
-
-    A row that names such values cannot be deleted. Some of them can still be read.
-    """
-    session.cursor.execute("set allow_system_table_mods = on")
-    for table in session.column(_TABLES):
-        session.cursor.execute(_MAKE, ("r", table))
-        session.cursor.execute(f"delete from pg_toast.{table}")
-        session.cursor.execute(_MAKE, ("t", table))
-
-
-def lose_files(session: Stored) -> None:
-    """Lose the files of the values that are stored apart."""
-    lost = "update pg_class set relfilenode = %s where relname = %s and relkind = 't'"
-    for number, table in enumerate(session.column(_TABLES), 4_000_000_000):
-        session.cursor.execute(lost, (number, table))

@@ -97,6 +97,20 @@ def test_a_node_s_damaged_job_is_returned(node: Master, dsn: str, how: str, colu
         assert other.claimed_ids() == [good]
 
 
+async def test_a_heartbeat_goes_on_past_a_damaged_job_of_a_new_type(
+    node: Master, functions: StoredFunctions
+) -> None:
+    """The job that the heartbeat had to move fails, and the heartbeat is repeated at once."""
+    (bad,) = node.enqueue({"work_type": "later.kind"})
+    lose(node, bad, "payload")
+    node.cursor.execute(
+        "insert into txqueue.work_type (work_type, queue, priority, weight)"
+        " values ('later.kind', 'default', 4, 1)"
+    )
+    assert (await functions.heartbeat(node.incarnation, 0.0, {})).owned
+    assert is_failed(node, bad)
+
+
 @pytest.mark.parametrize("column", COLUMNS)
 async def test_a_running_job_whose_row_is_damaged_ends(
     node: Master, functions: StoredFunctions, column: str

@@ -97,8 +97,7 @@ def job_conditions(
     """
     # The cheap ones come first: the server evaluates them in this order.
     conditions = [*_of_columns(filters), *_of_contents(filters, is_shown=is_shown)]
-    # A negative number is that of a remnant of a damaged row.
-    where = " and ".join(["where job.job_id > 0", *(condition.sql for condition in conditions)])
+    where = " and ".join(["where true", *(condition.sql for condition in conditions)])
     return where.format(schema=schema), tuple(
         parameter for condition in conditions for parameter in condition.parameters
     )
@@ -362,7 +361,7 @@ _OF_JOBS: Final = " union ".join(
     part.replace("{state}", state)
     for state in _STATES
     for part in (
-        '(select "{column}" from {schema}.job_{state} where job_id > 0 limit 20000)',
+        '(select "{column}" from {schema}.job_{state} limit 20000)',
         '(select "{column}" from {schema}.job_{state}'
         ' where "{column}" = (select name from given) limit 1)',
     )

@@ -168,7 +168,7 @@ _CLASSES: Final = """
                 job_id, rank, weight, priority >= 7 as is_high, deaths > 1 as is_suspect,
                 {no_key} as no_key, {is_clear} as is_clear, null::integer as incarnation,
                 {locker} as locker
-           from {schema}.job_ready where job_id > 0 limit {most})
+           from {schema}.job_ready limit {most})
         union all
         (select 'waiting', case when waiting_for not in ('time', 'rate') then waiting_for
                                 when not_before <= clock_timestamp() then 'nothing'
@@ -179,7 +179,7 @@ _CLASSES: Final = """
                 queue, work_type, tenant, "group",
                 job_id, rank, weight, priority >= 7, deaths > 1,
                 {no_key}, {is_clear}, null::integer, {locker}
-           from {schema}.job_waiting where job_id > 0 limit {most})
+           from {schema}.job_waiting limit {most})
         union all
         (select 'assigned', null, queue, work_type, null, null,
                 job_id, rank, weight, null::boolean, deaths > 1, null::jsonb, null::boolean,

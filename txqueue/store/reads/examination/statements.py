@@ -110,7 +110,7 @@ _CHANNEL_READERS: Final = """
 _UNENDED: Final = """
     select count(*) as jobs
       from (select from {schema}.job
-             where state in ('waiting', 'ready', 'assigned') and job_id > 0 and not exists (
+             where state in ('waiting', 'ready', 'assigned') and not exists (
                    select from {schema}.node_status where state in ('alive', 'draining'))
              limit 1000000) as each
 """
@@ -119,8 +119,7 @@ _UNENDED: Final = """
 RUNNABLE_JOBS: Final = """
     select queue, work_type, 'ready' as state, count(*) as jobs,
            work_type in (select known.work_type from {schema}.work_type as known) as is_published
-      from ((select queue, work_type from {schema}.job_ready
-              where job_id > 0 limit 1000000) union all
+      from ((select queue, work_type from {schema}.job_ready limit 1000000) union all
             (select queue, work_type from {schema}.job_waiting
               where waiting_for = 'type' limit 100000)) as each
      group by queue, work_type order by jobs desc limit 1000
