@@ -2,7 +2,7 @@
 
 -- Writes the outcomes of jobs that did not just return: an array of objects with job_id, lane, assignment,
 -- outcome ('done', 'retry', 'snooze', 'next', 'unread', 'suspended', 'failed', 'cancelled'), and where they apply delay
--- (seconds), waits (see suspend_jobs()), error, trace and frames (an error's traceback, see txqueue/store/node/outcomes.py), error_class, log, result, progress, version (of the type that could not read it), and
+-- (seconds), waits (see suspend_job()), error, trace and frames (an error's traceback, see txqueue/store/node/outcomes.py), error_class, log, result, progress, version (of the type that could not read it), and
 -- unstarted if it never ran. Only jobs whose token still holds
 -- are changed. Returns their numbers, whether other jobs may have become ready, and the first of those that are known,
 -- as complete() does.
@@ -29,20 +29,11 @@ begin
         freed := take_newest(ended.retried) or freed;
     end if;
     if ended.others then
-        moved_on := start_next_stages(its_incarnation, outcomes);
+        moved_on := move_on(its_incarnation, outcomes);
         settled := settled || moved_on.settled;
-        freed := freed or moved_on.settled <> '{}';
+        freed := freed or moved_on.freed;
         failed := failed || moved_on.failed;
-        groups := groups || array_remove(moved_on.groups, null);
-        moved_on := leave_unread(its_incarnation, outcomes);
-        settled := settled || moved_on.settled;
-        freed := freed or moved_on.settled <> '{}';
-        failed := failed || moved_on.failed;
-        groups := groups || array_remove(moved_on.groups, null);
-        moved_on := suspend_jobs(its_incarnation, outcomes);
-        settled := settled || moved_on.settled;
-        freed := freed or moved_on.limited;
-        groups := groups || array_remove(moved_on.groups, null);
+        groups := groups || moved_on.groups;
         resumed := moved_on.first;
     end if;
     if ended.done || failed || ended.stopped <> '{}' then
@@ -192,169 +183,156 @@ begin
        and attempt <= (select max(attempt) from failed_attempt where job_id = its_job_id) - 100;
 end $$;
 
--- Moves assigned jobs to their next stages, for settle(). Returns the jobs for which settle() has more to do;
--- a refused stage fails its job.
-create or replace function txqueue.start_next_stages(
-    its_incarnation integer, outcomes jsonb, out settled bigint[], out groups text[], out failed bigint[])
+-- Moves assigned jobs whose runs have not ended them, for settle(): to their next stages, to other nodes if their payload
+-- was not read, or to the waiting ones. Returns the jobs for which settle() has more to do, whether others may have become
+-- ready, and the first of those that can run on at once after a wait.
+create or replace function txqueue.move_on(
+    its_incarnation integer, outcomes jsonb,
+    out settled bigint[], out groups text[], out failed bigint[], out freed boolean, out first txqueue.ready_head)
 language plpgsql volatile
 set enable_seqscan = off
 as $$
 declare
-    said record;
-    this job;
+    said    record;
+    this    job;
+    readied integer := 0;
 begin
     settled := '{}';
     groups := '{}';
     failed := '{}';
+    freed := false;
     for said in
         select * from jsonb_to_recordset(outcomes) as each (
-            job_id bigint, assignment bigint, outcome text, error text, unstarted boolean, stage jsonb, progress jsonb)
-         where outcome = 'next'
+            job_id bigint, assignment bigint, outcome text, error text, unstarted boolean, stage jsonb, progress jsonb,
+            version text, waits jsonb)
+         where outcome in ('next', 'unread', 'suspended')
     loop
         delete from job_assigned where job_id = said.job_id and assignment = said.assignment
            and incarnation = its_incarnation returning * into this;
         continue when not found;
-        groups := groups || this."group";
-        this.error := coalesce(said.error, this.error);
-        this.fingerprint := null;
-        this.failed_at := null;
-        this.waiting_for := null;
-        this.progress := coalesce(said.progress, this.progress);
-        this.handed := null;
-        this.counted := null;
-        if said.unstarted is not true then
-            this.attempt := least(this.attempt + 1, 32767);
-        end if;
-        if this.options ? 'steps' then
-            -- The names of steps are those of one stage.
-            delete from group_hold where job_id = this.job_id;
-            delete from job_step where job_id = this.job_id;
-        end if;
-        this := make_next_stage(this, said.stage);
-        insert into job values (this.*);
         settled := settled || this.job_id;
-        if this.followed is not null and this.state = 'failed' then
+        groups := groups || this."group";
+        freed := freed or this.counted is not null or said.outcome <> 'suspended';
+        this.progress := coalesce(said.progress, this.progress);
+        case said.outcome
+            when 'next' then this := start_next_stage(this, said.stage, said.error, said.unstarted is not true);
+            when 'unread' then this := leave_unread(this, said.error, said.version);
+            else this := suspend_job(this, said.waits);
+        end case;
+        insert into job values (this.*);
+        if this.state = 'failed' and this.followed is not null then
             failed := failed || this.job_id;
+        elsif this.state = 'ready' and said.outcome = 'suspended' then
+            first := least(first, row(null, null, this.rank, this.job_id, null, null)::ready_head);
+        elsif this.state = 'ready' and said.outcome = 'unread' then
+            readied := readied + 1;
         end if;
     end loop;
+    groups := array_remove(groups, null);
+    if readied > 0 then
+        perform wake_masters(readied);
+    end if;
 end $$;
 
 -- Returns a job as its next stage under the same number: another work type and payload, with no attempt
 -- spent. If the stage is not valid, the job is failed, so that other jobs settled with it are not affected.
-create or replace function txqueue.make_next_stage(this job, stage jsonb) returns job
+create or replace function txqueue.start_next_stage(this job, stage jsonb, its_error text, has_run boolean) returns job
 language plpgsql volatile
+set enable_seqscan = off
 as $$
 declare
-    old      job := this;
+    old      job;
     settings setting;
     known    work_type;
     its      record;
     -- The latest twenty, with the one that ends now.
     stages   constant jsonb := coalesce(jsonb_path_query_array(this.options -> 'stages', '$[last - 18 to last]'), '[]');
 begin
-    select * into strict settings from setting;
-    select * into its from jsonb_to_record(stage) as given (
-        work_type text, payload jsonb, queue text, priority integer, weight integer, not_before timestamptz,
-        not_after timestamptz, "group" text, options jsonb, tenant text);
-    select * into known from work_type where work_type.work_type = its.work_type;
-    this.work_type := its.work_type;
-    this.payload := its.payload;
-    this.queue := coalesce(its.queue, known.queue, 'default');
-    this.priority := coalesce(its.priority, known.priority, 4);
-    this.weight := coalesce(its.weight, known.weight, 1);
-    this.not_before := coalesce(its.not_before, clock_timestamp());
-    this.not_after := its.not_after;
-    this."group" := its."group";
-    this.tenant := its.tenant;
-    this.options := coalesce(its.options - 'keys', '{}') || jsonb_strip_nulls(jsonb_build_object('unique', this.options -> 'unique'))
-                    || jsonb_build_object('stages', stages || jsonb_build_object(
-                        'stage', coalesce((stages -> -1 ->> 'stage')::integer, 0) + 1, 'work_type', old.work_type, 'runs', old.attempt,
-                        'node', (select name from node_info where node_id = old.node_id),
-                        'began', coalesce(old.started_at, old.assigned_at), 'ended', clock_timestamp()));
-    perform check_job(this.work_type, this.payload, settings.payload_limit, this.priority, this.weight, this.queue, this."group",
-                      this.tenant, this.not_before, this.not_after, its.options);
-    perform check_encrypted(known.policy, this.work_type, this.payload);
-    this.rank := compute_rank(this.not_before, this.not_after, this.priority, settings.aging);
-    this.attempt := 0;
-    this.deaths := 0;
-    this.error := null;
-    this.assignment := null;
-    this.node_id := null;
-    this.incarnation := null;
-    this.assigned_at := null;
-    this.started_at := null;
-    if this.tenant is not null then
-        perform note_tenants();
+    this.error := coalesce(its_error, this.error);
+    this.fingerprint := null;
+    this.failed_at := null;
+    this.waiting_for := null;
+    this.handed := null;
+    this.counted := null;
+    this.attempt := least(this.attempt + has_run::integer, 32767);
+    if this.options ? 'steps' then
+        -- The names of steps are those of one stage.
+        delete from group_hold where job_id = this.job_id;
+        delete from job_step where job_id = this.job_id;
     end if;
-    return make_eligible(this);
-exception when sqlstate 'TXQ01' or data_exception then
-    old.state := 'failed';
-    old.finished_at := clock_timestamp();
-    old.error := 'its next stage was refused: ' || sqlerrm;
-    old.fingerprint := fingerprint(old.error);
-    old.failed_at := old.finished_at;
-    return old;
+    old := this;
+    begin
+        select * into strict settings from setting;
+        select * into its from jsonb_to_record(stage) as given (
+            work_type text, payload jsonb, queue text, priority integer, weight integer, not_before timestamptz,
+            not_after timestamptz, "group" text, options jsonb, tenant text);
+        select * into known from work_type where work_type.work_type = its.work_type;
+        this.work_type := its.work_type;
+        this.payload := its.payload;
+        this.queue := coalesce(its.queue, known.queue, 'default');
+        this.priority := coalesce(its.priority, known.priority, 4);
+        this.weight := coalesce(its.weight, known.weight, 1);
+        this.not_before := coalesce(its.not_before, clock_timestamp());
+        this.not_after := its.not_after;
+        this."group" := its."group";
+        this.tenant := its.tenant;
+        this.options := coalesce(its.options - 'keys', '{}') || jsonb_strip_nulls(jsonb_build_object('unique', this.options -> 'unique'))
+                        || jsonb_build_object('stages', stages || jsonb_build_object(
+                            'stage', coalesce((stages -> -1 ->> 'stage')::integer, 0) + 1, 'work_type', old.work_type, 'runs', old.attempt,
+                            'node', (select name from node_info where node_id = old.node_id),
+                            'began', coalesce(old.started_at, old.assigned_at), 'ended', clock_timestamp()));
+        perform check_job(this.work_type, this.payload, settings.payload_limit, this.priority, this.weight, this.queue, this."group",
+                          this.tenant, this.not_before, this.not_after, its.options);
+        perform check_encrypted(known.policy, this.work_type, this.payload);
+        this.rank := compute_rank(this.not_before, this.not_after, this.priority, settings.aging);
+        this.attempt := 0;
+        this.deaths := 0;
+        this.error := null;
+        if this.tenant is not null then
+            perform note_tenants();
+        end if;
+        return make_eligible(without_assignment(this));
+    exception when sqlstate 'TXQ01' or data_exception then
+        old.state := 'failed';
+        old.finished_at := clock_timestamp();
+        old.error := 'its next stage was refused: ' || sqlerrm;
+        old.fingerprint := fingerprint(old.error);
+        old.failed_at := old.finished_at;
+        return old;
+    end;
 end $$;
 
--- Leaves jobs whose payload a worker could not read to other nodes, for settle(); no attempt is spent. Such a job
+-- Returns a job whose payload a worker could not read as left to other nodes; no attempt is spent. Such a job
 -- is ready for nodes with another version of its type, and waits while there is none; a version that has tried
--- before tries again later. It fails once its time is over, which counts from its first reader. Returns the jobs
--- for which settle() has more to do.
-create or replace function txqueue.leave_unread(
-    its_incarnation integer, outcomes jsonb, out settled bigint[], out groups text[], out failed bigint[])
+-- before tries again later. It fails once its time is over, which counts from its first reader.
+create or replace function txqueue.leave_unread(this job, its_error text, version text) returns job
 language plpgsql volatile
 set enable_seqscan = off
 as $$
 declare
-    said     record;
-    this     job;
     first    unread_job;
-    is_again boolean;
-    readied  integer := 0;
+    is_again constant boolean := coalesce(this.options -> 'unread' ? version, false);
 begin
-    settled := '{}';
-    groups := '{}';
-    failed := '{}';
-    for said in
-        select * from jsonb_to_recordset(outcomes) as each (
-            job_id bigint, assignment bigint, outcome text, error text, version text)
-         where outcome = 'unread'
-    loop
-        delete from job_assigned where job_id = said.job_id and assignment = said.assignment
-           and incarnation = its_incarnation returning * into this;
-        continue when not found;
-        insert into unread_job as known (job_id, since, until)
-        select this.job_id, now, now + make_interval(secs => coalesce(
-                   (select (report ->> 'unreadable_for')::double precision from node_info where incarnation = its_incarnation), 3600))
-          from clock_timestamp() as now
-        -- A job that starts over, as a retry or a new stage, has all its time again.
-        on conflict (job_id) do update set checked_at = clock_timestamp(),
-           since = case when this.options ? 'unread' then known.since else excluded.since end,
-           until = case when this.options ? 'unread' then known.until else excluded.until end
-        returning * into first;
-        this.error := said.error;
-        is_again := coalesce(this.options -> 'unread' ? said.version, false);
-        this.options := case when jsonb_typeof(this.options) = 'object' then this.options else '{}' end
-            || jsonb_build_object('unread', (
-                select jsonb_agg(distinct name)
-                  from (select jsonb_array_elements_text(coalesce(this.options -> 'unread', '[]')) as name union select said.version) as each
-                 where name is not null));
-        if first.until <= clock_timestamp()
-           and (is_again or not has_reader(this.work_type, this.queue, this.options -> 'unread')) then
-            failed := failed || case when this.followed is not null then this.job_id end;
-            this := fail_unread(this);
-        else
-            this := return_unread(this, case when is_again then least(60, 1 + extract(epoch from clock_timestamp() - first.since)) end);
-            readied := readied + (this.state = 'ready')::integer;
-        end if;
-        insert into job values (this.*);
-        settled := settled || this.job_id;
-        groups := groups || this."group";
-    end loop;
-    failed := array_remove(failed, null);
-    if readied > 0 then
-        perform wake_masters(readied);
+    insert into unread_job as known (job_id, since, until)
+    select this.job_id, now, now + make_interval(secs => coalesce(
+               (select (report ->> 'unreadable_for')::double precision from node_info where incarnation = this.incarnation), 3600))
+      from clock_timestamp() as now
+    -- A job that starts over, as a retry or a new stage, has all its time again.
+    on conflict (job_id) do update set checked_at = clock_timestamp(),
+       since = case when this.options ? 'unread' then known.since else excluded.since end,
+       until = case when this.options ? 'unread' then known.until else excluded.until end
+    returning * into first;
+    this.error := its_error;
+    this.options := case when jsonb_typeof(this.options) = 'object' then this.options else '{}' end
+        || jsonb_build_object('unread', (
+            select jsonb_agg(distinct name)
+              from (select jsonb_array_elements_text(coalesce(this.options -> 'unread', '[]')) as name union select version) as each
+             where name is not null));
+    if first.until <= clock_timestamp()
+       and (is_again or not has_reader(this.work_type, this.queue, this.options -> 'unread')) then
+        return fail_unread(this);
     end if;
+    return return_unread(this, case when is_again then least(60, 1 + extract(epoch from clock_timestamp() - first.since)) end);
 end $$;
 
 -- Returns a job as failed because no node could read its payload in time, and records the attempt.

@@ -371,7 +371,7 @@ MUTATIONS: Final = {
     "a signal between the look and the wait is lost": _of(
         "steps_killed",
         "run",
-        "schema/functions/steps.sql:suspend_jobs",
+        "schema/functions/steps.sql:suspend_job",
         "cardinality(signalled_jobs(array[this.job_id])) > 0",
         "false",
     ),

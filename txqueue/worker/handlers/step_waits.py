@@ -62,7 +62,7 @@ class StepWaits:
         store: Has the pause before the end.
 
     Attributes:
-        given: What the run waits for, as `suspend_jobs` takes it.
+        given: What the run waits for, as `suspend_job` takes it.
         has_told: Whether a wait has ended by `Suspended`, on whose way calls are dropped.
         is_over: Whether the run ends for that, whatever its handler does yet.
     """
