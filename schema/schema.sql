@@ -174,7 +174,6 @@ register_node(its_name text, its_hostname text, its_pid integer, its_port intege
     returns (node_id integer, incarnation integer);  -- worker
 renew_for_peer(its_incarnation integer, heard integer[]) returns integer[];  -- worker
 rescue(its_incarnation integer = null) returns integer;  -- worker
-reserve_incarnation() returns integer;  -- worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
 
 -- ready
@@ -188,7 +187,7 @@ notify_ends(ids text) returns double precision;  -- worker
 request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker
 
 -- roles
-lacking_right(report jsonb, is_silent boolean) returns (what text, remedy text);  -- read, worker
+lacking_right(report jsonb) returns (what text, remedy text);  -- read, worker
 
 -- rotation
 rotate(held text[] = '{}', least_bytes bigint = 262144, at_most integer = 2) returns (did text[],

@@ -53,7 +53,7 @@ create sequence txqueue.has_late_ends minvalue 0;  -- 1 while late_end may have 
 create sequence txqueue.has_limits minvalue 0;  -- 1 once a limit or a pause was set.
 create sequence txqueue.has_signals minvalue 0;  -- 1 once a signal was sent.
 create sequence txqueue.has_tenants minvalue 0;  -- 1 once a job with a tenant was enqueued.
-create sequence txqueue.incarnation as integer;  -- The numbers of the runs of nodes.
+create sequence txqueue.incarnation as integer;  -- The runs of nodes in functions of the alpha, until these are replaced.
 create sequence txqueue.job_id;  -- The numbers of jobs.
 create sequence txqueue.lane as smallint minvalue 0 maxvalue 7;  -- The lane for new ready jobs.
 create sequence txqueue.open_credit minvalue 0;

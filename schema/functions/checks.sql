@@ -52,7 +52,6 @@ begin
         ('job_id', (select max(job_id) from job)),
         ('assignment', (select max(assignment) >> 22 from job_assigned)),
         ('front_number', (select max(number) from group_front)),
-        ('incarnation', (select max(incarnation)::bigint from node_info where incarnation < 1073741824)),
         ('has_limits', (select 1 where exists (select from control))),
         ('has_late_ends', (select 1 where late = 0 and exists (select from late_end))),
         ('has_signals', (select 1 where exists (select from job_signal))),
@@ -168,37 +167,6 @@ end $$;
 create or replace function txqueue.is_member(role text) returns boolean
 language sql stable  -- inlined
 as $$ select coalesce(pg_has_role(session_user, to_regrole(quote_ident(role))::oid, 'member'), role is null) $$;
-
--- The name that is most like a wrong one, as a question for the hint; empty if none is alike.
-create or replace function txqueue.nearest_name(wrong text, known text[]) returns text
-language plpgsql stable
-as $$
-declare
-    given     constant text := left(wrong, 40);
-    name      text;
-    above     integer[];
-    current   integer[];
-    best      text := '';
-    least     integer := 1 + greatest(1, length(given) / 3);
-begin
-    -- The number of letters to insert, delete or replace, row by row of the usual table.
-    foreach name in array known loop
-        above := array(select generate_series(0, length(name)));
-        for i in 1 .. length(given) loop
-            current := array[i];
-            for j in 1 .. length(name) loop
-                current := current || least(above[j + 1] + 1, current[j] + 1,
-                                            above[j] + (substr(given, i, 1) <> substr(name, j, 1))::integer);
-            end loop;
-            above := current;
-        end loop;
-        if above[length(name) + 1] < least then
-            least := above[length(name) + 1];
-            best := name;
-        end if;
-    end loop;
-    return case when best = '' then '' else format('did you mean %s? ', best) end;
-end $$;
 
 -- Those of some jobs in some states whose rows can be read whole, so that they can move: an act of an operator on
 -- several jobs leaves a damaged one as it is, and changes the others. See find_damage().

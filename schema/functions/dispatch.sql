@@ -271,7 +271,7 @@ end $$;
 -- Reserves the incarnation of a run of a node, for register_node(), which also gets the incarnation that has the
 -- name now, 0 for none: a late registration, which its caller has given up and repeated, finds another one there
 -- and is refused. At random, not from a sequence: a restored database must not give a lost run's number to
--- another run. Older code takes its numbers, below 2^30, from reserve_incarnation().
+-- another run.
 create or replace function txqueue.reserve_run(its_name text, out incarnation integer, out former integer)
 language plpgsql volatile security definer
 as $$

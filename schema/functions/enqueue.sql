@@ -188,7 +188,7 @@ begin
             perform refuse('a job of enqueue_many() is not a JSON object', 'pass an array of objects');
         end if;
         perform refuse(format('a job of enqueue_many() has no %s', wrong),
-                       format('%suse %s', nearest_name(wrong, known), array_to_string(known, ', ')));
+                       'use ' || array_to_string(known, ', '));
     end if;
     return enqueue_checked(jobs);
 end $$;

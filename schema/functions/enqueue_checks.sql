@@ -207,7 +207,7 @@ declare
 begin
     return refuse(format('there is no option %s', wrong),
                   case when wrong = any (arguments) then 'pass it as an argument of its own, not among the options'
-                       else format('%suse %s', nearest_name(wrong, shown), array_to_string(shown, ', ')) end);
+                       else 'use ' || array_to_string(shown, ', ') end);
 end $$;
 
 -- Whether a payload is a JSON object that breaks no rule, as those about its size and digits hold for all so short.

@@ -75,7 +75,7 @@ begin
       from node_info as node
       left join (select incarnation, sum(weight) as weight, min(coalesce(started_at, assigned_at)) as since
                    from job_assigned group by incarnation) as held using (incarnation)
-      cross join lateral lacking_right(report, false) as lost
+      cross join lateral lacking_right(report) as lost
      where state in ('alive', 'draining') and heartbeat_at > clock_timestamp() - lease;
     -- A job that its node has lost comes to its group once more.
     if this."group" is not null and (this.state in ('waiting', 'ready') or this.state = 'assigned' and not exists (
@@ -124,7 +124,7 @@ begin
                    where state <> 'stopped' and heartbeat_at <= clock_timestamp() - lease
                      and (this.queue = any (queues) or this.work_type = any (work_types))
                    order by place limit 5) as node
-            cross join lateral lacking_right(jsonb_build_object('login', login, 'role', role), true) as lost),
+            cross join lateral lacking_right(jsonb_build_object('login', login, 'role', role)) as lost),
         'group', grouped,
         'waits', case when this.options ? 'steps' and this.state = 'waiting' and this.waiting_for in ('signal', 'time', 'parents') and this.fingerprint is null then (
             select jsonb_agg(jsonb_build_object('name', name, 'kind', kind, 'signal', signal, 'annotation', annotation, 'child', child, 'until', until, 'since', began_at)

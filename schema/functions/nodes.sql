@@ -22,7 +22,7 @@ declare
 begin
     perform check_isolation('a node does not work');
     former_died := former_died and its_start is null;
-    incarnation := coalesce(reserved, reserve_incarnation());
+    incarnation := coalesce(reserved, (reserve_run(its_name)).incarnation);
     select info.incarnation, info.state = 'stopped' into replaced, was_ended
       from node_info as info where info.name = its_name for update;
     insert into node_info as info (name, hostname, pid, port, incarnation, lease, capacity, queues, work_types, type_versions,
@@ -37,8 +37,7 @@ begin
         version = excluded.version, address = excluded.address, report = '{}', leased_at = clock_timestamp(), vouched_at = null, ended_at = null,
         former = info.incarnation, beats = 0
     returning info.node_id, info.former into node_id, replaced;
-    -- Numbers of older code, which names no former run, grow.
-    if coalesce(its_former <> coalesce(replaced, 0), replaced > reserved and replaced < 1073741824) then
+    if its_former <> coalesce(replaced, 0) then
         perform refuse(format('a newer run of the node %s has registered', its_name), 'give each node a name of its own');
     end if;
     if replaced is not null then
@@ -46,22 +45,6 @@ begin
     end if;
     perform publish(its_work_types, case when not former_died then coalesce(its_start, 'epoch') end);
     perform review_unread();
-end $$;
-
--- Reserves the number of a run of a node for register_node(), for older code: a late registration, which its
--- caller has given up and repeated, has the smaller number and is refused.
-create or replace function txqueue.reserve_incarnation() returns integer
-language plpgsql volatile security definer
-as $$
-declare
-    reserved integer;
-begin
-    loop
-        reserved := nextval('incarnation');
-        -- A sequence that was not copied with its table is behind it.
-        exit when not exists (select from node_info where incarnation = reserved);
-    end loop;
-    return reserved;
 end $$;
 
 -- Publishes the policies of work types, and readies jobs that waited for one of them: up to 10,000, the others
@@ -608,13 +591,11 @@ select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarna
   left join (select incarnation, count(*) as jobs from txqueue.job_assigned group by incarnation) as held
     on held.incarnation = node.incarnation
   -- Once for each role, of which thousands of ended nodes have few.
-  left join (select login, role, is_silent, what, remedy
-               from (select distinct report ->> 'login' as login, report ->> 'role' as role,
-                            heartbeat_at < statement_timestamp() - lease as is_silent
+  left join (select login, role, what, remedy
+               from (select distinct report ->> 'login' as login, report ->> 'role' as role
                        from txqueue.node_info where state <> 'stopped') as each,
-                    lateral txqueue.lacking_right(jsonb_build_object('login', login, 'role', role), is_silent)) as lost
-    on node.state <> 'stopped' and lost.login = node.report ->> 'login' and lost.role = node.report ->> 'role'
-   and lost.is_silent = (node.heartbeat_at < statement_timestamp() - node.lease);
+                    lateral txqueue.lacking_right(jsonb_build_object('login', login, 'role', role))) as lost
+    on node.state <> 'stopped' and lost.login = node.report ->> 'login' and lost.role = node.report ->> 'role';
 comment on view txqueue.node_status is 'The nodes and their current status.';
 
 -- Renews the leases of nodes that cannot reach the database, for a peer that they have just answered over
@@ -654,51 +635,4 @@ begin
     perform pg_notify('txqueue', '');
     perform note_action(who, 'undrain', 'node ' || its_name);
     return former = 'draining';
-end $$;
-
--- Why a role gets no session in which a node could work, and the statement that ends that: null if nothing is known.
-create or replace function txqueue.refused_session(login text, out what text, out remedy text)
-language plpgsql stable
-as $$
-declare
-    -- A node opens up to four sessions.
-    least constant integer := 4;
-    its   pg_roles;
-    base  pg_database;
-begin
-    select * into its from pg_roles where rolname = login;
-    select * into base from pg_database where datname = current_database();
-    if not its.rolcanlogin then
-        what := format('its role %s may not log in', login);
-        remedy := format('alter role %I login', login);
-    elsif not has_database_privilege(login, base.oid, 'connect') then
-        what := format('its role %s may not connect to the database %s', login, base.datname);
-        remedy := format('grant connect on database %I to %I', base.datname, login);
-    elsif its.rolvaliduntil < clock_timestamp() then
-        what := format('the password of its role %s has expired', login);
-        remedy := format('alter role %I valid until ''infinity''', login);
-    elsif not its.rolsuper and its.rolconnlimit >= 0 and (its.rolconnlimit < least
-            or its.rolconnlimit <= (select count(*) from pg_stat_activity where usesysid = its.oid)) then
-        what := format('its role %s has a connection limit of %s', login, its.rolconnlimit);
-        remedy := format('alter role %I connection limit -1, or more than its nodes and applications use', login);
-    elsif not its.rolsuper and base.datconnlimit >= 0 and (base.datconnlimit < least
-            or base.datconnlimit <= (select count(*) from pg_stat_activity where datid = base.oid)) then
-        what := format('the database %s has a connection limit of %s', base.datname, base.datconnlimit);
-        remedy := format('alter database %I connection limit -1, or more than all nodes and applications use', base.datname);
-    else
-        -- The setting of the role in this database goes before that of the role, and that before the database's.
-        select format('transactions of its role %s are read-only by its settings', login),
-               format('alter %s reset default_transaction_read_only', case
-                   when setrole = 0 and setdatabase = 0 then 'role all'
-                   when setrole = 0 then format('database %I', base.datname)
-                   when setdatabase = 0 then format('role %I', login)
-                   else format('role %I in database %I', login, base.datname) end)
-          into what, remedy
-          from (select setrole, setdatabase, split_part(setting, '=', 2)::boolean as is_on
-                  from pg_db_role_setting, unnest(setconfig) as setting
-                 where setrole in (0, its.oid) and setdatabase in (0, base.oid)
-                   and split_part(setting, '=', 1) = 'default_transaction_read_only'
-                 order by setrole = 0, setdatabase = 0 limit 1) as first
-         where is_on;
-    end if;
 end $$;

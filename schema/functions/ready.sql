@@ -151,7 +151,6 @@ language plpgsql volatile
 set enable_seqscan = off
 as $$
 declare
-    to_lane smallint := current_lane();
     waiting tid[];
     moved   integer;
 begin
@@ -165,18 +164,9 @@ begin
     if waiting = '{}' then
         return 0;
     end if;
-    with gone as (
-        delete from job_waiting where ctid = any (waiting) returning *, not_before > clock_timestamp() as is_early
-    )
-    insert into job (job_id, rank, not_before, not_after, enqueued_at, started_at, weight, priority, attempt, deaths,
-                     lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error, result,
-                     followed, fingerprint, failed_at, progress)
-    select job_id, rank, not_before, not_after, enqueued_at, started_at, weight, priority, attempt, deaths,
-           to_lane, case when is_early then 'waiting' else 'ready' end::job_state, case when is_early then 'time' end,
-           work_type, queue, "group", tenant, options, payload, error, result,
-           followed, fingerprint, failed_at, progress
-      from gone;
+    update job_waiting set waiting_for = 'time' where ctid = any (waiting) and not_before > clock_timestamp();
     get diagnostics moved = row_count;
+    moved := moved + make_ready(array(select ctid from job_waiting where ctid = any (waiting) and waiting_for = 'type'));
     perform wake_masters(moved);
     return moved;
 end $$;

@@ -9,7 +9,7 @@ declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_checked', 'enqueue_assigned', 'identity', 'backlog', 'demand', 'request_end_notices', 'signal', 'signal_keyed', 'encrypted_type'];
     worksets  constant text[] := array['ensure_workset', 'fill_workset', 'start_workset', 'retry_workset'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_checked', 'enqueue_assigned', 'identity', 'direct_jobs', 'listen_to_run', 'probe_run', 'grant_credit', 'assignments_of', 'jobs_of', 'backlog', 'demand', 'next_job', 'claim_ready', 'claim_given', 'set_aside',
-        'complete', 'settle', 'complete_one', 'notify_ends', 'write_steps', 'write_step', 'load_steps', 'kept_steps', 'signal', 'signal_keyed', 'encrypted_type', 'send_signal', 'retry_from', 'note_late_error', 'note_late_result', 'started', 'held_jobs', 'release', 'pass_on', 'rescue', 'renew_for_peer', 'declare_dead', 'reserve_incarnation', 'reserve_run', 'advance_sequences', 'lagging_sequences', 'register_node', 'publish', 'heartbeat', 'leave',
+        'complete', 'settle', 'complete_one', 'notify_ends', 'write_steps', 'write_step', 'load_steps', 'kept_steps', 'signal', 'signal_keyed', 'encrypted_type', 'send_signal', 'retry_from', 'note_late_error', 'note_late_result', 'started', 'held_jobs', 'release', 'pass_on', 'rescue', 'renew_for_peer', 'declare_dead', 'reserve_run', 'advance_sequences', 'lagging_sequences', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'refresh_backlog_flags', 'ensure_history', 'explain_facts', 'explain_each', 'pause', 'resume', 'set_limit', 'cancel', 'restart', 'retry', 'set_priority', 'drain_node',
         'ensure_workset', 'fill_workset', 'start_workset', 'retry_workset', 'request_end_notices', 'next_part', 'end_part', 'split_workset_part', 'lock_next_cut', 'add_parts', 'end_slot',
         'undrain_node', 'history_due', 'hold_archiving', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures', 'discard_failures',
@@ -60,8 +60,8 @@ end $$;
 
 -- What a node lacks to work, by the roles that its heartbeats report, and what restores it if no grant does: null if
 -- nothing. It cannot report that itself, as its heartbeats are refused, too. session_user connects, and current_role,
--- which SET ROLE may have changed, calls functions. What only new sessions lack stops none that is not silent.
-create or replace function txqueue.lacking_right(report jsonb, is_silent boolean, out what text, out remedy text)
+-- which SET ROLE may have changed, calls functions.
+create or replace function txqueue.lacking_right(report jsonb, out what text, out remedy text)
 language plpgsql stable security definer
 as $$
 declare
@@ -75,18 +75,12 @@ begin
     elsif not exists (select from pg_roles where rolname = login) then
         what := format('its role %s does not exist', login);
         remedy := format('make it again, with its password: create role %I login in role txqueue_worker', login);
-        return;
     elsif not exists (select from pg_roles where rolname = called) then
         what := format('its role %s does not exist', called);
         remedy := format('make it again: create role %I in role txqueue_worker; grant %1$I to %I', called, login);
-        return;
-    end if;
-    if is_silent then
-        select refused.what, refused.remedy into what, remedy from refused_session(login) as refused;
-    end if;
-    if what is null and not has_schema_privilege(called, 'txqueue', 'usage') then
+    elsif not has_schema_privilege(called, 'txqueue', 'usage') then
         what := format('its role %s lacks usage on the schema %s', called, 'txqueue');
-    elsif what is null then
+    else
         lost := array(
             select proname || '()' from pg_proc
              where pronamespace = 'txqueue'::regnamespace and not has_function_privilege(called, oid, 'execute')

@@ -527,8 +527,6 @@ create or replace function txqueue.enqueue_runs(jobs jsonb, out ids bigint[], ou
 language plpgsql volatile
 set lock_timeout = '50ms'
 as $$
-declare
-    this jsonb;
 begin
     begin
         ids := enqueue_many(jobs);
@@ -539,24 +537,15 @@ begin
         if left(sqlstate, 2) not in ('TX', '22', '23', '55') and sqlstate <> '40P01' then
             raise;
         end if;
+        held := array[left(sqlstate, 2) in ('55', '40')];
+        errors := array[case when held[1] then 'an open transaction holds its unique key' else sqlerrm end];
+        ids := array[null::bigint];
     end;
-    ids := '{}';
-    errors := '{}';
-    held := '{}';
-    for this in select * from jsonb_array_elements(jobs) loop
-        begin
-            ids := ids || enqueue_many(jsonb_build_array(this));
-            errors := errors || null::text;
-            held := held || false;
-        exception when others then
-            if left(sqlstate, 2) not in ('TX', '22', '23', '55') and sqlstate <> '40P01' then
-                raise;
-            end if;
-            ids := ids || null::bigint;
-            held := held || (left(sqlstate, 2) in ('55', '40'));
-            errors := errors || case when left(sqlstate, 2) in ('55', '40') then 'an open transaction holds its unique key' else sqlerrm end;
-        end;
-    end loop;
+    if jsonb_array_length(jobs) > 1 then
+        select array_agg(each.ids[1] order by place), array_agg(each.errors[1] order by place), array_agg(each.held[1] order by place)
+          into ids, errors, held
+          from jsonb_array_elements(jobs) with ordinality as one (job, place), enqueue_runs(jsonb_build_array(one.job)) as each;
+    end if;
 end $$;
 
 -- Starts the cool-downs whose jobs have ended, with any outcome. A schedule that another session holds, perhaps an

@@ -179,19 +179,19 @@ def test_the_payload_limit_is_a_setting(node: Master) -> None:
 @pytest.mark.parametrize(
     ("job", "what", "remedy"),
     [
-        ({"not_befor": "2030-01-01T00:00Z"}, "has no not_befor", "did you mean not_before? use"),
+        ({"not_befor": "2030-01-01T00:00Z"}, "has no not_befor", "not_before"),
         ({"retries": 5}, "has no retries", "use work_type, payload"),
         ({"options": {"retries": 5}}, "there is no option retries", "use attempts, timeout"),
-        ({"options": {"atempts": 5}}, "there is no option atempts", "did you mean attempts? use"),
+        ({"options": {"atempts": 5}}, "there is no option atempts", "use attempts"),
         ({"options": {"queue": "a"}}, "there is no option queue", "as an argument of its own"),
-        ({"options": {"tiemout": 5}, "unique": "a"}, "no option tiemout", "did you mean timeout?"),
+        ({"options": {"tiemout": 5}, "unique": "a"}, "no option tiemout", "timeout"),
     ],
     ids=str,
 )
 def test_unknown_names_are_refused_in_sql(
     node: Master, job: dict[str, Any], what: str, remedy: str
 ) -> None:
-    """In all functions that enqueue; the hint has the nearest name, and those that there are."""
+    """In all functions that enqueue; the hint has those that there are."""
     whole = {"work_type": "any.type", "payload": {}, **job}
     with pytest.raises(psycopg2.Error) as refused:
         node.value("select txqueue.enqueue_many(%s)", json.dumps([whole]))

@@ -234,19 +234,6 @@ def test_what_a_stopped_node_takes_at_the_last_moment_is_given_back(
     assert node.claimed_ids() == [job_id]
 
 
-REGISTER = """select incarnation from txqueue.register_node(
-    '{}', 'host', 1, null, 10, 100, '{{default}}', '[]', '', null, {})"""
-
-
-def test_a_registration_that_arrives_late_is_refused(node: Master) -> None:
-    """Its caller has given it up and registered again: the name stays with the newer run."""
-    first, second = (node.value("select txqueue.reserve_incarnation()") for _ in range(2))
-    assert node.value(REGISTER.format("late", second)) == second
-    with pytest.raises(psycopg2.Error, match="a newer run of the node late has registered"):
-        node.value(REGISTER.format("late", first))
-    assert node.value("select incarnation from txqueue.node_info where name = 'late'") == second
-
-
 def test_a_node_with_many_jobs_is_rescued_in_parts(node: Master, other: Master) -> None:
     """Each heartbeat gives some thousands back, and is followed by the next at once."""
     node.enqueue(*[{"group": f"g{n}"} for n in range(6_000)])

@@ -86,16 +86,6 @@ def test_a_late_registration_is_refused(node: Master, dsn: str) -> None:
         newer.value(REGISTER.format(", its_former => %s"), "node", late, former)
 
 
-def test_a_late_registration_of_older_code_is_refused(node: Master, dsn: str) -> None:
-    """Its incarnations grow, and it replaces newer code as it replaces its own."""
-    first, second = (node.value("select txqueue.reserve_incarnation()") for _ in range(2))
-    random = node.value(RESERVE.format("incarnation"), "node")
-    for number in (random, first, second):
-        assert node.value(REGISTER.format(""), "node", number) == number
-    with pytest.raises(psycopg2.DatabaseError, match="newer run"):
-        node.value(REGISTER.format(""), "node", first)
-
-
 def test_a_process_that_registers_again_has_not_killed_its_jobs(node: Master) -> None:
     """No death is counted, and no attempt, unless the process is another one."""
     deaths = []

@@ -44,7 +44,6 @@ def test_all_sequences_of_a_copy_are_set(node: Master) -> None:
         "has_late_ends",
         "has_limits",
         "has_tenants",
-        "incarnation",
         "job_id",
         "node_info_node_id_seq",
     ]
@@ -65,15 +64,8 @@ def test_a_migration_sets_them(node: Master, dsn: str) -> None:
     """And tells which."""
     node.enqueue({})
     reset_all(node)
-    assert migrate(dsn).advanced == ["incarnation", "job_id", "node_info_node_id_seq"]
+    assert migrate(dsn).advanced == ["job_id", "node_info_node_id_seq"]
     assert migrate(dsn).advanced == []
-
-
-def test_older_code_registers_beside_rows_of_a_copy(node: Master) -> None:
-    """Its incarnation is the first that no row has."""
-    reset_all(node)
-    node.cursor.execute("update txqueue.node_info set incarnation = 1")
-    assert node.value("select txqueue.reserve_incarnation()") == 2
 
 
 def test_a_database_with_sequences_behind_would_give_numbers_twice(dsn: str, node: Master) -> None:
