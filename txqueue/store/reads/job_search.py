@@ -55,15 +55,6 @@ _VISIBLE = (
     """ and coalesce(not {schema}.readable_json(job.options) @> '{{"redacted": true}}', true)"""
     " and coalesce(not {schema}.readable_json(job.options) ? 'txqueue cannot read this', true)"
 )
-# Of which columns the filters of contents read a value, and how that is seen to be damaged.
-_READ = {"tag": ("options",), "payload": ("payload", "options"), "error": ("error",)}
-_IS_DAMAGED = {
-    "json": "value ? 'txqueue cannot read this'",
-    "text": "value like 'txqueue cannot read this: %%'",
-}
-_HAS_LOST_OPTIONS = (
-    "coalesce({schema}.readable_json(job.options) ? 'txqueue cannot read this', false)"
-)
 
 
 @frozen
@@ -80,23 +71,19 @@ def is_search(filters: Mapping[str, object]) -> bool:
     return any(_texts(filters, name) for name in SEARCHED)
 
 
-def job_conditions(
-    schema: str, filters: Mapping[str, object], *, is_shown: bool = False
-) -> tuple[str, tuple[object, ...]]:
+def job_conditions(schema: str, filters: Mapping[str, object]) -> tuple[str, tuple[object, ...]]:
     """Return the ``where`` of filters of jobs, and its parameters.
 
     Args:
         schema: The name of the schema.
         filters: The filters by name; one that is None, or an empty list, is ignored.
-        is_shown: Whether a job matches, too, of which a filter cannot read what it looks at because
-            the row is damaged: a list shows it, an act leaves it alone.
 
     Raises:
         ConfigurationError: When a filter is not valid.
         KeyError: When there is no filter of that name.
     """
     # The cheap ones come first: the server evaluates them in this order.
-    conditions = [*_of_columns(filters), *_of_contents(filters, is_shown=is_shown)]
+    conditions = [*_of_columns(filters), *_of_contents(filters)]
     where = " and ".join(["where true", *(condition.sql for condition in conditions)])
     return where.format(schema=schema), tuple(
         parameter for condition in conditions for parameter in condition.parameters
@@ -131,35 +118,22 @@ def _of_columns(filters: Mapping[str, object]) -> Iterator[_Condition]:
             yield _Condition(_COLUMNS[name], (parameter,))
 
 
-def _of_contents(filters: Mapping[str, object], *, is_shown: bool) -> Iterator[_Condition]:
+def _of_contents(filters: Mapping[str, object]) -> Iterator[_Condition]:
     for name, make in _MAKERS.items():
         for text in _texts(filters, name):
             condition = make(text)
-            yield evolve(condition, sql=_guarded(condition, is_shown=is_shown))
+            yield evolve(condition, sql=_guarded(condition))
 
 
-def _guarded(condition: _Condition, *, is_shown: bool) -> str:
-    """Return a condition that a damaged value does not fulfil, or does if it is to be shown."""
+def _guarded(condition: _Condition) -> str:
+    """Return a condition that a damaged value does not fulfil."""
     if condition.column is None:
         return condition.sql
     kind = "text" if condition.column == "error" else "json"
-    sql = f"{condition.sql} or {_IS_DAMAGED[kind]}" if is_shown else condition.sql
     # The function is called once for each job.
     value = f"select {{schema}}.readable_{kind}(job.{condition.column}) as value offset 0"
-    matching = f"(select {sql} from ({value}) as its)"
-    if condition.column != "payload":
-        return matching
-    return f"({_VISIBLE} and {matching}{f' or {_HAS_LOST_OPTIONS}' * is_shown})"
-
-
-def damage_read_by(schema: str, filters: Mapping[str, object]) -> str:
-    """Return the expression for the damage that a list shows: of its columns and its filters."""
-    columns = {
-        "options",
-        *(column for name in _READ if _texts(filters, name) for column in _READ[name]),
-    }
-    arguments = ", ".join(f"{column} => job.{column}" for column in sorted(columns))
-    return f"{schema}.find_damage({arguments})"
+    matching = f"(select {condition.sql} from ({value}) as its)"
+    return f"({_VISIBLE} and {matching})" if condition.column == "payload" else matching
 
 
 def _texts(filters: Mapping[str, Any], name: str) -> Sequence[str]:
@@ -257,7 +231,7 @@ class FoundJobs:
 
 
 def about_jobs(
-    schema: str, filters: Mapping[str, object], limit: int, *, is_shown: bool = False
+    schema: str, filters: Mapping[str, object], limit: int
 ) -> Inquiry[tuple[list[dict[str, Any]], datetime]]:
     """Query jobs without payloads, the newest first, and the database's time.
 
@@ -269,13 +243,12 @@ def about_jobs(
             ``running_for``, the least run time in seconds, with which the longest-running jobs come
             first. A filter that is None is ignored.
         limit: The largest number of rows.
-        is_shown: Whether jobs are listed, too, whose damage keeps a filter from being applied.
     """
-    where, values = job_conditions(schema, filters, is_shown=is_shown)
+    where, values = job_conditions(schema, filters)
     is_by_time = filters.get("running_for") is not None
     order = "job.started_at, job.job_id" if is_by_time else "job.job_id desc"
     page = Question(
-        f"select {LISTED.format(schema=schema)}, {damage_read_by(schema, filters)} as damage,"
+        f"select {LISTED.format(schema=schema)}, {schema}.find_damage(job.options) as damage,"
         f" {WAIT.format(schema=schema)}"
         f" from {schema}.job as job"
         f" left join {schema}.node_info as node on node.node_id = job.node_id"
@@ -302,7 +275,7 @@ def about_found(
     is_cut = (is_bounded or is_search(filters)) and not is_by_time
     depth = (yield from _depth(schema, filters)) if is_cut else 0
     bounded = {**filters, "from_job": depth or None}
-    rows, now = yield from about_jobs(schema, bounded, limit + 1, is_shown=True)
+    rows, now = yield from about_jobs(schema, bounded, limit + 1)
     if len(rows) > limit:
         # With `running_for` the list is not ordered by number, so that there is no next page.
         return FoundJobs(rows[:limit], now, None if is_by_time else rows[limit - 1]["job_id"], None)
