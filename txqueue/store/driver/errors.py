@@ -41,18 +41,8 @@ def _is_of(error: BaseException, module: str, *names: str) -> bool:
     return loaded is not None and isinstance(error, tuple(getattr(loaded, name) for name in names))
 
 
-def _rollback_error(error: BaseException) -> BaseException | None:
-    """Return the error because of which a transaction was to be rolled back, which failed too."""
-    if not _is_of(error, "txpostgres.txpostgres", "RollbackFailed"):
-        return None
-    cause: BaseException = error.originalFailure.value  # type: ignore[attr-defined]
-    return cause
-
-
 def translation(error: BaseException) -> BaseException:
     """Return the error to raise instead of a driver's error; return other errors unchanged."""
-    if (cause := _rollback_error(error)) is not None:
-        return translation(cause)
     if isinstance(error, psycopg2.Error):
         return _of_the_server(error)
     is_closed = _is_of(error, "twisted.internet.error", "ConnectionDone", "ConnectionLost")
@@ -65,8 +55,6 @@ def lost(error: BaseException) -> BaseException:
     Only a lost connection becomes an error of txqueue; for its own statements the application gets
     psycopg2's errors.
     """
-    if (cause := _rollback_error(error)) is not None:
-        return lost(cause)
     if isinstance(error, psycopg2.Error) and not _is_lost(error):
         return error
     return translation(error)
