@@ -6,19 +6,17 @@ A node has few connections: queries use one of them, acts another.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
-
-from psycopg2.errors import LockNotAvailable
 
 from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.model.operator_acts import ACTS, ValueKind
 from txqueue.store.driver.connection_pool import ConnectionPool, Semaphore
 from txqueue.store.driver.errors import answered
 from txqueue.store.driver.session_bounds import TO_READ
-from txqueue.store.inquiries.inquiry import Inquiry, aanswer, locked_out
+from txqueue.store.inquiries.inquiry import Inquiry, aanswer
 
 T = TypeVar("T")
 
@@ -60,11 +58,10 @@ class Operations:
         self._pool = pool
         self._schema = schema
         self._patience = patience
-        self._lock_patience = patience / 2
         # The error says what a statement waited for, so that wait is the shorter one.
         self._bound = (
             f"set local statement_timeout = {int(patience * 1000)};"
-            f" set local lock_timeout = {int(self._lock_patience * 1000)}; "
+            f" set local lock_timeout = {int(patience * 500)}; "
         )
         self._questions, self._acts = Semaphore(at_once), Semaphore(1)
         self.outage: str | None = None
@@ -82,7 +79,7 @@ class Operations:
                     question = next(inquiry)
                     while True:
                         sql = self._bound + TO_READ + question.sql
-                        rows = await self._in_time(self._pool.query_dicts(sql, question.parameters))
+                        rows = await self._pool.query_dicts(sql, question.parameters)
                         question = inquiry.send(rows)
                 except StopIteration as end:
                     answer: T = end.value
@@ -111,7 +108,7 @@ class Operations:
             values.append(identity)
         async with self._acts:
             with self._noting(), answered(self._patience):
-                rows = await self._in_time(self._pool.query(call, values))
+                rows = await self._pool.query(call, values)
         if not rows:
             raise Refused(
                 "the act is meant for another database than the one that has its name now",
@@ -130,13 +127,6 @@ class Operations:
             raise
         finally:
             self.outage = outage
-
-    async def _in_time(self, asking: Awaitable[T]) -> T:
-        """Await an answer; the error of one that waits for a lock names the lock's holder."""
-        try:
-            return await asking
-        except LockNotAvailable:
-            raise await find(self._pool, locked_out(self._schema, self._lock_patience)) from None
 
 
 def _check_range(name: str, arguments: Mapping[str, object]) -> None:

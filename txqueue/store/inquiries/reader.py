@@ -6,9 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
-import psycopg2
-from psycopg2.extensions import TRANSACTION_STATUS_IDLE
-
 from txqueue.errors import Refused, SchemaMismatch
 from txqueue.store.driver.blocking_connection import connect, interruptible
 from txqueue.store.driver.errors import answered, read_any_moment
@@ -20,14 +17,13 @@ from txqueue.store.inquiries.inquiry import (
     Rows,
     answer,
     ensure_version,
-    locked_out,
 )
 from txqueue.store.schema.files import FIND, SchemaVersion, check_version, checked_name
 
 T = TypeVar("T")
 
 # The time limit of a query, as a query about a job may read all of history; and of a wait for a
-# lock, whose holder the error then names.
+# lock, as the error then says so.
 PATIENCE_MS, LOCK_PATIENCE_MS = 30_000, 5_000
 # Set for each query alone, because a pooler may lend the session to others.
 _LOCK_BOUND = f"set local lock_timeout = {LOCK_PATIENCE_MS}; "
@@ -48,8 +44,6 @@ class Session:
         application_name: Shown in ``pg_stat_activity``.
         patience: The time limit of a statement in seconds, as an error reports it; the caller sets
             it on the server.
-        lock_patience: The time limit of a wait for a lock in seconds, likewise: a transaction that
-            is younger is not named as the lock's holder.
 
     Raises:
         DatabaseUnavailable: When the server does not answer.
@@ -61,11 +55,9 @@ class Session:
         schema: str = "txqueue",
         application_name: str = "txqueue",
         patience: float = PATIENCE_MS / 1000,
-        lock_patience: float = LOCK_PATIENCE_MS / 1000,
     ) -> None:
         self.schema = checked_name(schema)
         self._patience = patience
-        self._lock_patience = lock_patience
         with answered(patience):
             self._connection = interruptible(
                 lambda: connect(dsn, application_name), cancel=lambda: None
@@ -190,25 +182,10 @@ class Session:
         self, sql: str, parameters: Sequence[object]
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         with answered(self._patience), self._connection.cursor() as cursor:
-            try:
-                interruptible(
-                    lambda: cursor.execute(sql, parameters or None), self._connection.cancel
-                )
-            except psycopg2.errors.LockNotAvailable:
-                raise self._locked_out() from None
+            interruptible(lambda: cursor.execute(sql, parameters or None), self._connection.cancel)
             if cursor.description is None:
                 return [], []
             return [column.name for column in cursor.description], cursor.fetchall()
-
-    def _locked_out(self) -> Refused:
-        """Return the error for a statement that has waited too long; in a transaction, a plain one.
-
-        The transaction has failed, and the caller rolls it back.
-        """
-        inquiry = locked_out(self.schema, self._lock_patience)
-        if self._connection.info.transaction_status != TRANSACTION_STATUS_IDLE:
-            return answer(inquiry, lambda _: [])
-        return answer(inquiry, lambda question: self.dicts(question.sql, question.parameters))
 
 
 class Reader:

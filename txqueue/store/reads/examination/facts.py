@@ -125,7 +125,7 @@ def examine(dsn: str, schema: str) -> dict[str, Any]:
         ConfigurationError: When the DSN or the name of the schema is not valid.
     """
     try:
-        with Session(dsn, schema, NAME, patience=QUERY, lock_patience=LOCK) as session:
+        with Session(dsn, schema, NAME, patience=QUERY) as session:
             facts = _facts(session)
     except DatabaseUnavailable as error:
         unread = Unread("the database does not answer")
