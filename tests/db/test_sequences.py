@@ -1,10 +1,6 @@
 """Sequences and flags that are behind their tables, as logical replication copies none."""
 
-import psycopg2
-import pytest
-
 from tests.db.masters import Master
-from tests.db.stored import stored
 from txqueue.store.schema.migrations import migrate
 
 SEQUENCES = "select sequencename::text from pg_sequences where schemaname = 'txqueue' order by 1"
@@ -66,13 +62,3 @@ def test_a_migration_sets_them(node: Master, dsn: str) -> None:
     reset_all(node)
     assert migrate(dsn).advanced == ["job_id", "node_info_node_id_seq"]
     assert migrate(dsn).advanced == []
-
-
-def test_a_database_with_sequences_behind_would_give_numbers_twice(dsn: str, node: Master) -> None:
-    """A new node cannot register there before they are set."""
-    reset_all(node)
-    with pytest.raises(psycopg2.errors.UniqueViolation), stored(dsn, "new"):
-        pass
-    node.value("select txqueue.advance_sequences(false)")
-    with stored(dsn, "new") as other:
-        assert other.node_id > node.node_id
