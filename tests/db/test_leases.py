@@ -89,7 +89,8 @@ def test_a_node_that_may_not_rescue_yet_need_not_beat_early(node: Master, other:
 
 def test_of_many_nodes_those_next_to_a_silent_one_beat_early(node: Master) -> None:
     """The others would all do so again and again while one of them rescues its jobs."""
-    circle = [node.register(f"node-{number}")[1] for number in range(40)]
+    node.cursor.execute("delete from txqueue.node_info")
+    circle = sorted(node.register(f"node-{number}")[1] for number in range(40))
     node.cursor.execute("update txqueue.node_info set leased_at = 'epoch'")
     silent = "update txqueue.node_info set heartbeat_at = 'epoch' where incarnation = %s"
     node.cursor.execute(silent, (circle[20],))
@@ -105,7 +106,7 @@ def test_a_heartbeat_tells_the_place_among_nodes_with_room_for_the_same_jobs(
 ) -> None:
     """By which each decides whether a notification wakes it."""
     place = "select array[place, places] from txqueue.heartbeat(%s, %s)"
-    nodes = (node, other, third)
+    node, other, third = nodes = sorted((node, other, third), key=lambda each: each.incarnation)
     assert [each.value(place, each.incarnation, 0.5) for each in nodes] == [[0, 3], [1, 3], [2, 3]]
     assert node.value(place, node.incarnation, 1.0)[0] is None
     assert other.value(place, other.incarnation, 0.5) == [0, 2]
