@@ -29,7 +29,7 @@ from typing import Any, Final, Generic, TypeVar, Unpack
 
 from attrs import frozen
 
-from txqueue.adapters.exchanges import Terms, many, one, raise_refusal, signalled
+from txqueue.adapters.exchanges import Terms, many, one, signalled
 from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
@@ -39,11 +39,9 @@ from txqueue.store.enqueueing.portable_calls import (
     Parameters,
     ParamStyle,
     arun,
-    one_statement,
     run,
 )
 from txqueue.store.enqueueing.signals import Receiver, Signal
-from txqueue.tracing.choice import sending
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -148,18 +146,7 @@ class BlockingCalls(Generic[C]):
             SchemaMismatch: When the database has no such schema.
         """
         session = self._session(connection)
-        if savepoint:
-            return _run(session, one(work, options, Terms(session, schema, savepoint)))
-        # What the exchange does without a savepoint, in half its time.
-        with sending(work, options) as call:
-            sql, parameters = one_statement(work, call.options, schema, session.style)
-            try:
-                job_id = int(session.value(sql, parameters))
-            except Exception as error:
-                raise_refusal(error)
-                raise
-            call.enqueued(job_id)
-        return job_id
+        return _run(session, one(work, options, Terms(session, schema, savepoint)))
 
     def enqueue_many(
         self,
@@ -291,17 +278,7 @@ class AsyncCalls(Generic[C]):
             SchemaMismatch: When the database has no such schema.
         """
         session = await self._session(connection)
-        if savepoint:
-            return await _arun(session, one(work, options, Terms(session, schema, savepoint)))
-        with sending(work, options) as call:
-            sql, parameters = one_statement(work, call.options, schema, session.style)
-            try:
-                job_id = int(await session.value(sql, parameters))
-            except Exception as error:
-                raise_refusal(error)
-                raise
-            call.enqueued(job_id)
-        return job_id
+        return await _arun(session, one(work, options, Terms(session, schema, savepoint)))
 
     async def enqueue_many(
         self,
