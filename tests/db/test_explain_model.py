@@ -30,6 +30,13 @@ def states(dsn18: str, templates: Templates) -> list[State]:
         return [state for seed in range(WORLDS) for state in World(dsn, seed).states(STATES)]
 
 
+@pytest.fixture
+def world(dsn18: str, templates: Templates) -> Iterator[World]:
+    """A world without nodes and jobs, in a database of its own."""
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+        yield World(dsn, 0)
+
+
 def test_explanations_are_true(states: list[State]) -> None:
     """What needs no act runs by itself, what needs one does not, and what is next is claimed."""
     assert list(islice(lies(states), 3)) == []
@@ -221,77 +228,61 @@ def two_ready(world: World) -> None:
     world.put({}, {})
 
 
-def test_a_worker_that_starts_is_no_hope_where_a_reserve_keeps_it(
-    dsn18: str, templates: Templates
-) -> None:
+def test_a_worker_that_starts_is_no_hope_where_a_reserve_keeps_it(world: World) -> None:
     """A fault, as nothing but a repair of the stuck worker has the job run."""
-    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
-        world = World(dsn, 0)
-        world.session.value(f"select txqueue.set_limit('queue', 'mail', {RESERVE}, 'ann')")
-        node = world.node(workers=2)
-        node.each[0].becomes("stuck")
-        node.each[1].becomes("starting")
-        world.put({})
-        state = world.state()
+    world.session.value(f"select txqueue.set_limit('queue', 'mail', {RESERVE}, 'ann')")
+    node = world.node(workers=2)
+    node.each[0].becomes("stuck")
+    node.each[1].becomes("starting")
+    world.put({})
+    state = world.state()
     assert list(lies([state])) == []
     assert state.jobs[0].blocker().gravity is Gravity.FAULT
 
 
-def test_a_token_may_go_to_a_job_on_a_node_that_passes_over_another(
-    dsn18: str, templates: Templates
-) -> None:
+def test_a_token_may_go_to_a_job_on_a_node_that_passes_over_another(world: World) -> None:
     """A crowded node takes the light job: the heavy one before it is not said to be next."""
-    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
-        world = World(dsn, 0)
-        world.session.value(f"select txqueue.set_limit('queue', 'mail', {RATE}, 'ann')")
-        world.node(capacity=2).each[0].becomes("crowded")
-        world.node(capacity=2)
-        world.put({"weight": 2}, {})
-        state = world.state()
+    world.session.value(f"select txqueue.set_limit('queue', 'mail', {RATE}, 'ann')")
+    world.node(capacity=2).each[0].becomes("crowded")
+    world.node(capacity=2)
+    world.put({"weight": 2}, {})
+    state = world.state()
     assert list(lies([state])) == []
     assert [job.is_claimed for job in state.jobs] == [False, True]
 
 
-def test_a_heavy_job_that_does_not_fit_keeps_light_ones_behind_it(
-    dsn18: str, templates: Templates
-) -> None:
+def test_a_heavy_job_that_does_not_fit_keeps_light_ones_behind_it(world: World) -> None:
     """They are not said to be next, though the sum of the nodes has room for all of them."""
-    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
-        world = World(dsn, 0)
-        half = world.node(workers=2, capacity=2)
-        world.node(capacity=4)
-        world.put({}, {})
-        claimed(world.session, half)
-        world.put({"weight": 3}, {"weight": 2}, {})
-        state = world.state()
+    half = world.node(workers=2, capacity=2)
+    world.node(capacity=4)
+    world.put({}, {})
+    claimed(world.session, half)
+    world.put({"weight": 3}, {"weight": 2}, {})
+    state = world.state()
     assert list(lies([state])) == []
     assert not state.jobs[-1].is_claimed
 
 
-def test_a_reserve_is_kept_after_quick_jobs(dsn18: str, templates: Templates) -> None:
+def test_a_reserve_is_kept_after_quick_jobs(world: World) -> None:
     """The real rooms of workers that have ended jobs quickly: five of ten places, and no more."""
-    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
-        world = World(dsn, 0)
-        world.session.value(f"select txqueue.set_limit('queue', 'mail', {RESERVE}, 'ann')")
-        node = world.node(capacity=10)
-        node.each[0].rate = 100
-        world.put(*[{}] * 9)
-        assert len(claimed(world.session, node)) == 5
-        state = world.state()
+    world.session.value(f"select txqueue.set_limit('queue', 'mail', {RESERVE}, 'ann')")
+    node = world.node(capacity=10)
+    node.each[0].rate = 100
+    world.put(*[{}] * 9)
+    assert len(claimed(world.session, node)) == 5
+    state = world.state()
     assert list(lies([state])) == []
     assert [job.blocker().reason for job in state.jobs] == ["assigned"] * 5 + ["reserve"] * 4
 
 
-def test_threads_of_ended_jobs_are_told_from_jobs(dsn18: str, templates: Templates) -> None:
+def test_threads_of_ended_jobs_are_told_from_jobs(world: World) -> None:
     """Their weight is no room for others, and what keeps it is named."""
-    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
-        world = World(dsn, 0)
-        node = world.node()
-        node.each[0].becomes("crowded")
-        world.put({})
-        claimed(world.session, node)
-        world.put({})
-        state = world.state()
+    node = world.node()
+    node.each[0].becomes("crowded")
+    world.put({})
+    claimed(world.session, node)
+    world.put({})
+    state = world.state()
     assert list(lies([state])) == []
     told = state.jobs[-1].blocker()
     assert told.reason == "no_free_capacity"
@@ -344,14 +335,12 @@ MUTATIONS: Final[dict[str, tuple[Mutate, Callable[[World], None]]]] = {
 
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_an_overlooked_blocker_is_found(
-    mutation: str, dsn18: str, templates: Templates, monkeypatch: pytest.MonkeyPatch
+    mutation: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The comparison finds each of these faults of `explain`, and nothing without it."""
     mutate, arrange = MUTATIONS[mutation]
-    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
-        world = World(dsn, 0)
-        arrange(world)
-        state = world.state()
+    arrange(world)
+    state = world.state()
     assert list(lies([state])) == []
     mutate(monkeypatch)
     assert list(lies([state])) != []
