@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred, DeferredList, TimeoutError, succeed
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -326,31 +326,28 @@ class Workers:
         return sum((unstarted for is_answered, unstarted in answers if is_answered), Unstarted())
 
     def _soon(self, worker: WorkerProcess, most: int | None) -> Deferred[Unstarted]:
-        soon: Deferred[Unstarted] = Deferred()
         if most == 0:
-            soon.callback(Unstarted())
-            return soon
-
-        def missed() -> None:
-            worker.is_late = True
-            soon.callback(Unstarted())
-
-        late = self._clock.callLater(SOON, missed)
+            return succeed(Unstarted())
+        soon: Deferred[Unstarted] = Deferred()
 
         def answered(unstarted: Unstarted) -> None:
-            if late.active():
-                late.cancel()
-                soon.callback(unstarted)
-            else:
+            if soon.called:
                 worker.return_(unstarted)
+            else:
+                soon.callback(unstarted)
 
         def failed(failure: Failure) -> None:
-            if late.active():
-                late.cancel()
+            if not soon.called:
                 soon.errback(failure)
 
-        Deferred.fromCoroutine(worker.take_back(most)).addCallbacks(answered, failed)
-        return soon
+        def missed(failure: Failure) -> Failure:
+            worker.is_late |= failure.check(TimeoutError) is not None
+            return failure
+
+        asking = Deferred.fromCoroutine(worker.take_back(most))
+        asking.addCallbacks(answered, failed)
+        soon.addTimeout(SOON, self._clock)  # type: ignore[arg-type]  # it needs callLater only
+        return soon.addErrback(missed)
 
     @property
     def ready(self) -> list[WorkerProcess]:

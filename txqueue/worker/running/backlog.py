@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from contextvars import Context
 from itertools import chain
 from typing import Any
@@ -104,40 +104,21 @@ class Turns:
         finally:
             self._is_starting = False
 
-    def reading(self) -> AbstractContextManager[None]:
-        """Take the turn that the block requests at its end."""
-        return _Reading(self)
-
-    def begin_reading(self) -> None:
-        """Note that messages are read, which may request a turn."""
-        self._is_reading = True
-
-    def end_reading(self, *, was_due: bool) -> None:
-        """Take the turn that the messages have requested, unless one was due before."""
-        self._is_reading = False
-        if self.is_due and not was_due:
-            self._take()
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Take the turn that messages which are read in the block request, unless one was due."""
+        was_due, self._is_reading = self.is_due, True
+        try:
+            yield
+        finally:
+            self._is_reading = False
+            if self.is_due and not was_due:
+                self._take()
 
     def _take(self) -> None:
         self.is_due = False
         self._start_jobs()
         self._report()
-
-
-class _Reading(AbstractContextManager[None]):
-    """A block that reads messages; a class, as a generator for each read costs more."""
-
-    __slots__ = ("_turns", "_was_due")
-
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
-        self._was_due = turns.is_due
-
-    def __enter__(self) -> None:
-        self._turns.begin_reading()
-
-    def __exit__(self, *error: object) -> None:
-        self._turns.end_reading(was_due=self._was_due)
 
 
 Waiting = tuple[HeldAssignment, AssignedJob]
