@@ -91,7 +91,7 @@ class Membership:
         return None
 
     def deliver(self, jobs: Sequence[Assignment]) -> None:
-        """Send committed jobs to the node; without this message, the node finds them by polling."""
+        """Send committed jobs to the node; without this message, the node returns them."""
         if self._pipe is not None:
             heads, chunks = delivery(jobs)
             self._pipe.say_now(Deliver, heads=heads, chunks=chunks)

@@ -137,7 +137,7 @@ class Peer:
         if self.handed:
             clock.callLater(0, self._send, clock)
         answer = self.pipe.say(Take, assignments=joined(numbers)).addTimeout(PATIENCE, clock)
-        # If the message fails, the peer finds the assignments by polling.
+        # If the message fails, the peer returns the jobs to the queue.
         answer.addErrback(lambda _: None)
 
     async def ask(self, clock: Clock, weight: int) -> tuple[list[int], int]:

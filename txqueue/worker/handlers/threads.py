@@ -27,6 +27,7 @@ from typing import (
 
 from attrs import frozen
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
 from twisted.python.threadable import isInIOThread
 from twisted.python.threadpool import ThreadPool
@@ -91,12 +92,10 @@ class HandlerThreads:
         """
         calls = ReactorCalls(job, self._reactor.callFromThread)
         ending: Deferred[Ended] = Deferred(lambda _: calls.close())
-
-        def over(is_done: bool, result: Any) -> None:
-            self._reactor.callFromThread(self._over, job, calls, ending, is_done, result)
-
         self._busy.setdefault(job, []).append(calls)
-        self._pool.callInThreadWithCallback(over, copy_context().run, called, function, calls)
+        run: Callable[..., Ended] = copy_context().run
+        ended = deferToThreadPool(self._reactor, self._pool, run, called, function, calls)
+        ended.addBoth(self._over, job, calls, ending)
         return ending
 
     def interrupt(self, job: Any) -> None:
@@ -115,7 +114,7 @@ class HandlerThreads:
         return self._leaving.setdefault(job, Deferred())
 
     def _over(
-        self, job: Any, calls: ReactorCalls, ending: Deferred[Ended], is_done: bool, result: Any
+        self, result: Ended | Failure, job: Any, calls: ReactorCalls, ending: Deferred[Ended]
     ) -> None:
         calls.close()
         self._busy[job].remove(calls)
@@ -123,10 +122,8 @@ class HandlerThreads:
             del self._busy[job]
         if ending.called:
             self._left(job)
-        elif is_done:
-            ending.callback(result)
         else:
-            ending.errback(result if isinstance(result, Failure) else Failure(result))
+            ending.callback(Ended.by(result) if isinstance(result, Failure) else result)
 
     def _left(self, job: Any) -> None:
         if job not in self._busy and job in self._leaving:
