@@ -286,7 +286,7 @@ def marked(handler: Handler) -> Handler:
     """Mark a page with the database that it shows, if its visitor may act.
 
     The mark is read before the page: if another database gets the name in between, the page's
-    forms are refused.
+    forms are refused. `acting_routes` checks it.
     """
 
     async def answer(services: PageServices, request: PageRequest) -> Reply:

@@ -14,14 +14,13 @@ from txqueue.store.reads.history import about_failures
 from txqueue.store.reads.queue_state import about_clock, about_controls, about_nodes
 from txqueue.store.reads.schedule_list import about_schedules
 from txqueue.web.messages import PageRequest, Reply, redirect
-from txqueue.web.page_services import PageServices, marked
+from txqueue.web.page_services import PageServices
 from txqueue.web.pages.overview import ended
 
 # How many nodes are shown.
 _TOLD = 100
 
 
-@marked
 async def queue(services: PageServices, request: PageRequest) -> Reply:
     """Show the queue that the address names."""
     name = request.exact("name")
@@ -77,7 +76,6 @@ def serving(
 _JOBS_TOLD, _TYPES_TOLD = 100, 200
 
 
-@marked
 async def node(services: PageServices, request: PageRequest) -> Reply:
     """Show the node that the address names."""
     name, reads = request.exact("name"), services.reads

@@ -23,7 +23,7 @@ from txqueue.store.reads.job_details import (
 )
 from txqueue.store.reads.steps import about_steps
 from txqueue.web.messages import PageRequest, Reply
-from txqueue.web.page_services import PageServices, marked
+from txqueue.web.page_services import PageServices
 
 T = TypeVar("T")
 # What delays a job by a time or limit that the application or an operator has chosen.
@@ -34,7 +34,6 @@ _NO_STEPS: Final[dict[str, Any]] = {"steps": [], "signals": []}
 _STEPS_SHOWN: Final = 50
 
 
-@marked
 async def job(services: PageServices, request: PageRequest) -> Reply:
     """Show all that is stored about a job."""
     text = request.names["id"]

@@ -10,14 +10,13 @@ from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_found, 
 from txqueue.web.acts import COUNTED
 from txqueue.web.filters import MORE, USUAL, chips, chosen_filters, given_filters
 from txqueue.web.messages import PageRequest, Reply, redirect
-from txqueue.web.page_services import PageServices, marked
+from txqueue.web.page_services import PageServices
 
 _ON_A_PAGE = 50
 MOST_SUGGESTED = 100
 _ACTS = {"retry": "Retry", "restart": "Restart", "cancel": "Cancel"}
 
 
-@marked
 async def jobs(services: PageServices, request: PageRequest) -> Reply:
     """Show jobs, the newest first, that match the filters in the address."""
     number = request.asked("id")
@@ -63,7 +62,6 @@ async def _known_names(services: PageServices) -> dict[str, list[str]]:
     }
 
 
-@marked
 async def confirmation(services: PageServices, request: PageRequest) -> Reply:
     """Ask whether to act on all jobs that match, with their number in each state."""
     act = request.asked("act") or ""

@@ -13,13 +13,12 @@ from txqueue.store.reads.history import about_failures
 from txqueue.store.reads.job_details import about_actions
 from txqueue.store.reads.schedule_list import about_schedules, about_worksets
 from txqueue.web.messages import PageRequest, Reply, page
-from txqueue.web.page_services import PageServices, marked
+from txqueue.web.page_services import PageServices
 
 _ON_A_PAGE = 100
 Rows = Inquiry[list[dict[str, Any]]]
 
 
-@marked
 async def queues(services: PageServices, request: PageRequest) -> Reply:
     """Show the queues with their limits."""
     after, shared = request.exact("after"), services.reads.shared
@@ -43,7 +42,6 @@ async def queues(services: PageServices, request: PageRequest) -> Reply:
     )
 
 
-@marked
 async def nodes(services: PageServices, request: PageRequest) -> Reply:
     """Show the nodes."""
     figures = await services.reads.shared(queue_state.about_nodes)
@@ -72,7 +70,6 @@ async def work_types(services: PageServices, request: PageRequest) -> Reply:
     )
 
 
-@marked
 async def failures(services: PageServices, request: PageRequest) -> Reply:
     """Show the kinds of failure, those with the most jobs first; of one work type, if asked."""
     work_type = request.exact("work_type")
@@ -91,7 +88,6 @@ async def failures(services: PageServices, request: PageRequest) -> Reply:
     )
 
 
-@marked
 async def schedules(services: PageServices, request: PageRequest) -> Reply:
     """Show the schedules by name."""
     filters = {"after": request.asked("after"), "work_type": request.exact("work_type")}
@@ -106,7 +102,6 @@ async def worksets(services: PageServices, request: PageRequest) -> Reply:
     return _show(services, request, "worksets", figures.value, figures=figures)
 
 
-@marked
 async def tenants(services: PageServices, request: PageRequest) -> Reply:
     """Show the tenants that have jobs."""
     figures = await services.reads.shared(queue_state.about_tenants, _ON_A_PAGE + 1)

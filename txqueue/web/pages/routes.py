@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from attrs import evolve
+
 from txqueue.web.filters import FILTERS
 from txqueue.web.messages import Role, Route, page
+from txqueue.web.page_services import marked
 from txqueue.web.pages import session
 from txqueue.web.pages.details import node, queue, work_type
 from txqueue.web.pages.job_details import job
@@ -39,7 +42,7 @@ MENU: Final = Menu({route.pattern: route.title for route in _PAGES if route.titl
 
 def routes() -> list[Route]:
     """Return the routes that change nothing in the database."""
-    return [*_PAGES, *_OF_VISITORS]
+    return [*(evolve(route, handler=marked(route.handler)) for route in _PAGES), *_OF_VISITORS]
 
 
 def index_routes() -> list[Route]:

@@ -32,7 +32,7 @@ from txqueue.policy.schedules import upcoming
 from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.schedule_list import about_schedules
 from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
-from txqueue.web.page_services import PageServices, marked
+from txqueue.web.page_services import PageServices
 
 FIELDS: Final = [
     *("kind", "expression", "zone", "period", "jitter", "catch_up", "overlap", "since"),
@@ -161,7 +161,6 @@ def _times(text: str) -> int | None:
 _PREVIEWED = 5
 
 
-@marked
 async def edit_form(services: PageServices, request: PageRequest) -> Reply:
     """Show the times of the schedule that the address names, to be edited."""
     row = await _found(services, request)
