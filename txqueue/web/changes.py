@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from attrs import frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
@@ -14,9 +13,8 @@ from txqueue.errors import TxqueueError
 from txqueue.store.inquiries.operations import Operations
 from txqueue.store.reads.dashboard import about_changes
 
-# Seconds between two looks; one statement each, while any page is open. Every second look is left
-# out once nothing has changed for QUIET seconds.
-EVERY, QUIET = 1.0, 30.0
+# Seconds between two looks; one statement each, while any page is open.
+EVERY = 1.0
 # Seconds after which open pages refresh even if nothing changed: ages and loads do.
 STILL = 20.0
 # The most pages that get events; others do not refresh by themselves.
@@ -44,7 +42,7 @@ class Changes:
         self._schema = schema
         self._watchers: set[Watcher] = set()
         self._last: object = None
-        self._changed_at = self._notified_at = self._read_at = float("-inf")
+        self._notified_at = float("-inf")
         self._loop = LoopingCall(self._look)
 
     @property
@@ -72,48 +70,12 @@ class Changes:
 
     async def _tell(self) -> None:
         now = self._clock.seconds()
-        if now - self._changed_at >= QUIET and now - self._read_at < 1.5 * EVERY:
-            return
-        self._read_at = now
         try:
             answer: object = await self._operations.find(about_changes(self._schema))
         except TxqueueError as error:
             # The pages then show the last figures, and why.
             answer = error.what
-        has_changed = answer != self._last
-        if has_changed:
-            self._last, self._changed_at = answer, now
-        if has_changed or now - self._notified_at >= STILL:
-            self._notified_at = now
+        if answer != self._last or now - self._notified_at >= STILL:
+            self._last, self._notified_at = answer, now
             for watcher in tuple(self._watchers):
                 watcher()
-
-
-@frozen(eq=False)
-class AllChanges:
-    """Tells pages about several databases when any of these has changed.
-
-    Args:
-        feeds: The changes of each database.
-    """
-
-    _feeds: Sequence[Changes]
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no more pages can get events."""
-        return any(feed.is_full for feed in self._feeds)
-
-    def add(self, watcher: Watcher) -> None:
-        """Send a page events from now on."""
-        for feed in self._feeds:
-            feed.add(watcher)
-
-    def remove(self, watcher: Watcher) -> None:
-        """Send a page no more events."""
-        for feed in self._feeds:
-            feed.remove(watcher)
-
-
-ChangeFeed = Changes | AllChanges
-"""Tells open pages to refresh."""

@@ -12,7 +12,7 @@ from txqueue.store.inquiries.operations import Operations
 from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.system.descriptors import has_spare_descriptors
 from txqueue.web.acts import acting_routes
-from txqueue.web.changes import AllChanges, Changes
+from txqueue.web.changes import Changes
 from txqueue.web.logins import Identification, Logins, Notices
 from txqueue.web.messages import Router
 from txqueue.web.page_services import IndexServices, PageServices, Reads
@@ -110,13 +110,14 @@ class Dashboard(HttpService):
             archive=ArchiveProcess(self._reactor),
         )
         router = Router([*routes(), *acting_routes()])
-        return Door(router, services, link.changes, self._rules(database_path(link.database.name)))
+        rules = self._rules(database_path(link.database.name))
+        return Door(router, services, [link.changes], rules)
 
     def _index(self, menu: DatabaseMenu) -> Door:
         """Return the door to the list of databases."""
         reads = {link.database.name: link.reads for link in self._links}
         services = IndexServices(self._renderer(menu), Notices(), self._logins, reads)
-        changes = AllChanges([link.changes for link in self._links])
+        changes = [link.changes for link in self._links]
         return Door(Router(index_routes()), services, changes, self._rules(""))
 
     def _renderer(self, databases: DatabaseMenu | None) -> Renderer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlencode
@@ -14,7 +14,7 @@ from twisted.web import resource, server
 
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, JobNotFound, TxqueueError
 from txqueue.store.driver.errors import Unanswered
-from txqueue.web.changes import ChangeFeed
+from txqueue.web.changes import Changes
 from txqueue.web.logins import Identification
 from txqueue.web.messages import (
     DEVICE,
@@ -164,7 +164,7 @@ class Door(resource.Resource):
     Args:
         router: The routes.
         services: The collaborators of the pages.
-        changes: Tells open pages to refresh.
+        changes: Tell open pages to refresh: those of each database that they show.
         rules: What requests must satisfy.
     """
 
@@ -172,7 +172,7 @@ class Door(resource.Resource):
     log = Logger()
 
     def __init__(
-        self, router: Router, services: VisitorServices, changes: ChangeFeed, rules: Rules
+        self, router: Router, services: VisitorServices, changes: Sequence[Changes], rules: Rules
     ) -> None:
         super().__init__()
         self._router = router
@@ -328,7 +328,7 @@ class Door(resource.Resource):
 
     def _stream(self, request: server.Request, visitor: Visitor) -> None:
         """Keep a connection open, to tell the page to refresh."""
-        if visitor.role < Role.VIEWER or self._changes.is_full:
+        if visitor.role < Role.VIEWER or any(feed.is_full for feed in self._changes):
             self._write(request, Reply(HTTPStatus.NO_CONTENT), "GET")
             return
         for name, value in SECURITY_HEADERS.items():
@@ -339,8 +339,13 @@ class Door(resource.Resource):
         def refresh() -> None:
             request.write(b"event: changed\ndata: 1\n\n")
 
-        self._changes.add(refresh)
-        request.notifyFinish().addBoth(lambda _: self._changes.remove(refresh))
+        def end(_: object) -> None:
+            for feed in self._changes:
+                feed.remove(refresh)
+
+        for feed in self._changes:
+            feed.add(refresh)
+        request.notifyFinish().addBoth(end)
         refresh()
 
 

@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.operations import Operations
-from txqueue.web.changes import EVERY, QUIET, STILL, AllChanges, Changes
+from txqueue.web.changes import EVERY, STILL, Changes
 from txqueue.web.page_services import COST, FRESH, LONGEST, MOST_KEPT, Reads
 
 
@@ -225,26 +225,6 @@ def test_pages_get_changes_while_any_is_open(database: Answering) -> None:
     assert database.reads == reads
 
 
-def test_a_page_at_which_nothing_changes_costs_half_as_much(database: Answering) -> None:
-    """Every second look is left out, until something changes again."""
-    changes, page = Changes(database.clock, cast("Operations", database), "txqueue"), Page()
-    changes.add(page.changed)
-
-    def looks(seconds: float, value: int) -> int:
-        before = database.reads
-        for _ in range(round(seconds / EVERY)):
-            database.clock.advance(EVERY)
-            if database.waiting:
-                database.answer(value)
-        return database.reads - before
-
-    assert looks(QUIET, 1) == QUIET / EVERY
-    assert looks(QUIET, 1) == QUIET / EVERY / 2
-    assert looks(2 * EVERY, 2) == 1
-    assert looks(QUIET / 2, 2) == QUIET / EVERY / 2
-    changes.remove(page.changed)
-
-
 def test_a_page_that_opens_during_the_last_look_of_another_gets_changes(
     database: Answering,
 ) -> None:
@@ -262,20 +242,6 @@ def test_a_page_that_opens_during_the_last_look_of_another_gets_changes(
     reads = database.reads
     database.clock.advance(10 * EVERY)
     assert (page.told, database.reads) == (2, reads)
-
-
-def test_a_page_about_several_databases_gets_the_changes_of_each(database: Answering) -> None:
-    """Until it closes."""
-    both = [Changes(database.clock, cast("Operations", database), "txqueue") for _ in range(2)]
-    page, changes = Page(), AllChanges(both)
-    changes.add(page.changed)
-    database.clock.advance(EVERY)
-    database.answer(1)
-    database.answer(1)
-    assert (page.told, changes.is_full) == (2, False)
-    changes.remove(page.changed)
-    database.clock.advance(10 * EVERY)
-    assert database.reads == 2
 
 
 def test_figures_that_were_not_used_for_long_are_forgotten() -> None:
