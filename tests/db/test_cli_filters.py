@@ -88,9 +88,6 @@ def test_a_search_ends_after_a_number_of_jobs_and_says_so(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("jobs", "--tag", "a b"), "'a b' names no tag; write NAME=VALUE"),
-        (("jobs", "--payload", "order_id"), "names no key of a payload; write KEY=VALUE"),
-        (("jobs", "--since", "soon"), "'soon' is neither a moment nor a length of time"),
         (("enqueue", "test.kind", "{}", "--tag", "a"), "'a' has no value; write NAME=VALUE"),
         (("enqueue", "test.kind", "{}", "--tag", "a b=c"), "tags are not an object"),
         (("enqueue", "test.kind", "{}", "--traceparent", "nonsense"), "is not a header of W3C"),

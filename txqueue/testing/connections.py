@@ -81,14 +81,18 @@ def default_connection() -> Any:
     Raises:
         ConfigurationError: When there is none.
     """
+    if (connection := _default()) is None:
+        raise ConfigurationError(
+            "this call needs the test's connection to the database, and was given none",
+            "pass connection=, or call it inside: with txqueue.testing.connected(connection)",
+        )
+    return connection
+
+
+def _default() -> Any:
     if _chosen:
         return _chosen[-1]
-    if _has_django():
-        return _database_of_tasks()
-    raise ConfigurationError(
-        "this call needs the test's connection to the database, and was given none",
-        "pass connection=, or call it inside: with txqueue.testing.connected(connection)",
-    )
+    return _database_of_tasks() if _has_django() else None
 
 
 def _has_django() -> bool:
@@ -119,11 +123,8 @@ def in_django(connection: Any) -> bool:
 
 def alias_of(connection: Any) -> str | None:
     """Return the alias of the database of Django that a call uses; None if it uses none."""
-    if connection is None and _chosen:
-        connection = _chosen[-1]
-    if connection is None and _has_django():
-        return _database_of_tasks()
-    return connection if isinstance(connection, str) else None
+    used = _default() if connection is None else connection
+    return used if isinstance(used, str) else None
 
 
 def _directly(function: Callable[..., T], *arguments: Any) -> T:
@@ -300,13 +301,12 @@ def _remedy(connection: Any, asynchronous: str) -> str:
 
 def is_asynchronous(connection: Any) -> bool:
     """Tell whether the statements of a connection need the loop; None for the test's, if any."""
-    if connection is None and _chosen:
-        connection = _chosen[-1]
+    used = _default() if connection is None else connection
     # What waits in a thread would go on there without its caller.
-    if isinstance(connection, str):
+    if isinstance(used, str):
         return in_asyncio()
     # A pool of asyncpg lends objects whose methods wrap those of a connection.
-    execute = getattr(connection, "execute", None)
+    execute = getattr(used, "execute", None)
     return execute is not None and iscoroutinefunction(unwrap(execute))
 
 

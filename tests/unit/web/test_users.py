@@ -59,20 +59,6 @@ def test_a_line_that_is_no_user_is_refused(file: Path, line: str) -> None:
         read_users(file)
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o620, 0o602])
-def test_a_file_that_others_can_read_or_change_is_refused(file: Path, mode: int) -> None:
-    """With the command that repairs it."""
-    file.chmod(mode)
-    with pytest.raises(ConfigurationError, match="chmod 600"):
-        read_users(file)
-
-
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """As one line."""
-    with pytest.raises(ConfigurationError, match="cannot read the users"):
-        read_users(tmp_path / "absent")
-
-
 def test_one_user_is_taken_out() -> None:
     """And no other whose name begins the same."""
     assert without_user("ann viewer -\nanna viewer -\n\nbob viewer -\n", "ann") == (
