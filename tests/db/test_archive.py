@@ -1,15 +1,13 @@
 """History as Parquet: archived before it is dropped, verified, and read again."""
 
 import json
-import os
 import re
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,7 +21,7 @@ from pyarrow import fs
 
 from tests.db.damage import LARGE, LOST, large_json, lose_large_values
 from tests.db.masters import Master, master
-from tests.db.past import HOSTILE, JOBS, LEAF, LEAVES, NOON, fill, leaves, read, values
+from tests.db.past import LEAF, LEAVES, NOON, fill, leaves, read
 from txqueue.archive.reading import archived_jobs
 from txqueue.archive.storage import ArchiveStorage
 from txqueue.archive.writing import archive
@@ -300,14 +298,6 @@ def test_pages_grow_and_shrink_with_what_they_hold() -> None:
     assert next_step(1, 10**12) == 1
 
 
-def digest(rows: Iterable[tuple[Any, ...]]) -> str:
-    """A checksum of rows, taken in another way than the archive's own."""
-    whole = sha256()
-    for row in rows:
-        whole.update(repr(row).encode())
-    return whole.hexdigest()
-
-
 def test_a_day_with_a_damaged_job_is_archived(
     node: Master, session: Session, tmp_path: Path
 ) -> None:
@@ -325,22 +315,6 @@ def test_a_day_with_a_damaged_job_is_archived(
     assert LOST in json.loads(rows[2]["payload"])["txqueue cannot read this"]
     assert LOST in rows[2]["error"]
     assert json.loads(rows[3]["payload"])["n"] == 3
-
-
-def test_many_jobs_are_archived_and_read_back(
-    node: Master, session: Session, tmp_path: Path
-) -> None:
-    """Equal, every column of every job; of as many as TXQUEUE_TEST_ARCHIVED says."""
-    jobs = int(os.environ.get("TXQUEUE_TEST_ARCHIVED", "20000"))
-    node.cursor.execute(JOBS, ("done", HOSTILE, HOSTILE, HOSTILE, jobs))
-    past = PastDays(session)
-    (day,) = [day for day in past.due() if day.leaf == LEAF]
-    pages = past.pages(day, past.columns())
-    before = digest(row for page in pages for row in page)
-    (_, done) = archive(session, str(tmp_path))
-    assert (done.jobs, done.outcome) == (jobs, "dropped")
-    batches = pq.ParquetFile(done.path).iter_batches()
-    assert before == digest(row for batch in batches for row in values(batch))
 
 
 # The archive in storage that speaks as S3: a real server, on this host.

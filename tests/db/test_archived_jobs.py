@@ -36,7 +36,6 @@ CANCELLED = """
       from generate_series(901, 902) as n, (values (timestamptz '2020-01-01 12:00Z')) as at (noon)
 """
 AFTER = "select txqueue.enqueue('test.kind', '{}', after => %s, after_any_end => %s)"
-STATS = "select * from txqueue.stats('2020-01-01Z', '2020-01-02Z')"
 
 
 @pytest.fixture
@@ -47,8 +46,6 @@ def node(migrated_database18: str, tmp_path: Path) -> Iterator[Master]:
             session.cursor.execute(LEAVES.format(state))
         fill(session, 60)
         session.cursor.execute(CANCELLED)
-        session.cursor.execute(STATS)
-        session.before = session.cursor.fetchall()  # type: ignore[attr-defined]  # for one test
         with Session(migrated_database18) as archiving:
             archive(archiving, str(tmp_path / "past"))
         session.value("select setval('txqueue.job_id', 1000)")
@@ -95,15 +92,6 @@ def test_the_steps_of_an_archived_job_are_shown(
     first, second = json.loads(cli("steps", "901", "--json").out)["steps"]
     assert (first["name"], first["result"]) == ("charge", {"id": 7})
     assert second["signal"] == "approved"
-
-
-def test_the_sums_of_an_archived_day_are_those_of_the_table(node: Master, tmp_path: Path) -> None:
-    """Also if the archive cannot be reached."""
-    lose(tmp_path)
-    node.cursor.execute(STATS)
-    for now, before in zip(node.cursor.fetchall(), node.before, strict=True):  # type: ignore[attr-defined]
-        assert now[:5] == before[:5]
-        assert now[5:] == pytest.approx(before[5:])
 
 
 def test_queues_without_twisted_read_and_await_an_archived_job(node: Master) -> None:

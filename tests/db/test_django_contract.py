@@ -4,7 +4,7 @@ import copyreg
 import logging
 import pickle
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import timedelta
 from importlib import import_module
 from types import MethodType
 from typing import Any, Final
@@ -15,12 +15,11 @@ from django.db import connection, transaction
 from django.test import override_settings
 
 from tests.django_shop.configuration import set_up_django
-from txqueue.django import AttemptFailed, TxqueueBackend
+from txqueue.django import TxqueueBackend
 from txqueue.django.framework import (
     FAMILY,
     InvalidTask,
     Task,
-    TaskResultDoesNotExist,
     signals,
     task_backends,
 )
@@ -30,17 +29,6 @@ pytestmark = pytest.mark.django
 
 BACKEND: Final = "txqueue.django.TxqueueBackend"
 task: Any = import_module(FAMILY).task
-exceptions: Any = import_module(f"{FAMILY}.exceptions")
-# django-tasks has it by another name.
-InvalidTaskBackend: Any = (
-    getattr(exceptions, "InvalidTaskBackend", None) or exceptions.InvalidTaskBackendError
-)
-
-
-class OneByOne(TxqueueBackend):
-    """Runs no coroutines."""
-
-    supports_async_task = False
 
 
 @pytest.fixture
@@ -127,17 +115,6 @@ def test_a_result_is_the_same_when_it_is_read(tasks: Any) -> None:
     assert others == [result] * 4
 
 
-def test_coroutines_get_the_same_errors(tasks: Any) -> None:
-    """Of arguments, and of results that there are not or that are of another task."""
-    with pytest.raises(TypeError, match="Unsupported type"):
-        async_to_sync(tasks.takes_any.aenqueue)(datetime.now())
-    with pytest.raises(TaskResultDoesNotExist, match="123"):
-        async_to_sync(tasks.add.aget_result)("123")
-    result = async_to_sync(tasks.add.aenqueue)(1)
-    with pytest.raises(exceptions.TaskResultMismatch, match="Task does not match"):
-        async_to_sync(tasks.fails.aget_result)(result.id)
-
-
 @pytest.mark.parametrize("value", [{1: 2}, {None: 1}, float("nan"), [float("inf")], "a\0b"])
 def test_an_argument_that_would_change_is_refused(tasks: Any, value: Any) -> None:
     """Django lets it through; the worker would get another one."""
@@ -157,7 +134,7 @@ def test_a_task_is_checked_when_it_is_enqueued(tasks: Any) -> None:
 
 def test_a_function_that_is_no_task(tasks: Any) -> None:
     """One that is built in, a method, or one without the context that it shall take."""
-    for function in (any, OneByOne("x", {}).check):
+    for function in (any, TxqueueBackend("x", {}).check):
         with pytest.raises(InvalidTask, match="module level"):
             task(function)
     with pytest.raises(InvalidTask, match="first argument of 'context'"):
@@ -174,14 +151,6 @@ def test_tasks_and_results_are_pickled(tasks: Any, monkeypatch: pytest.MonkeyPat
     assert pickle.loads(pickle.dumps(changed)) == changed
     for result in (changed.enqueue(), ran(changed)):
         assert pickle.loads(pickle.dumps(result)) == result
-
-
-def test_a_class_that_is_no_exception(tasks: Any) -> None:
-    """It is replaced by one that says so: it may be one of the nodes alone."""
-    result = ran(tasks.fails)
-    for path in ("subprocess.run", "builtins.int", "does.not.exist"):
-        object.__setattr__(result.errors[0], "exception_class_path", path)
-        assert result.errors[0].exception_class is AttemptFailed
 
 
 @pytest.mark.parametrize("name", ["takes_any", "takes_any_later"])

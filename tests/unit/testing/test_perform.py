@@ -232,28 +232,6 @@ class ApprovedInAsyncio(Approved):
     runtime = Runtime.ASYNCIO
 
 
-@define
-class ApprovedInThread(WorkItem):
-    """The same in a thread."""
-
-    work_type = "unit.testing.approved_in_thread"
-    runtime = Runtime.THREAD
-
-    def perform(self, job: ThreadJob) -> Any:
-        """Go through all kinds of steps."""
-        charge = job.step("charge", str, "ch_1", retry=Retry(3, first=60))
-        try:
-            answer = job.wait_for("approved", timeout=60)
-        except TimedOut:
-            return "too late"
-        job.sleep("cool off", 3600)
-        pages = []
-        for page in (cursor := job.cursor("pages")):
-            pages.append(page)
-            cursor.following = page + 1 if page < 2 else None
-        return [charge, answer, pages, job.call("child", Chosen("child"))]
-
-
 async def until(cursor: StepCursor, last: int) -> AsyncIterator[int]:
     """Go on to a last position."""
     async for position in cursor:
@@ -268,13 +246,7 @@ async def here(work: WorkItem, **given: Any) -> testing.Outcome:
 
 @pytest.mark.parametrize(
     ("cls", "perform"),
-    [
-        (Approved, here),
-        (ApprovedInThread, here),
-        (Approved, testing.aperform),
-        (ApprovedInThread, testing.aperform),
-        (ApprovedInAsyncio, testing.aperform),
-    ],
+    [(Approved, here), (Approved, testing.aperform), (ApprovedInAsyncio, testing.aperform)],
 )
 async def test_steps_in_memory(cls: type[WorkItem], perform: Any) -> None:
     """A run begins with the steps and signals that the test gives, and says where it waits."""
