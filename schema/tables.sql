@@ -514,8 +514,9 @@ create table txqueue.archived (
     lowest       bigint,
     highest      bigint,
     ids          int8multirange,
-        -- The numbers of its jobs, from lowest to highest; null if there are more than a million ranges.
-    hours        jsonb  -- What stats() counts of it by hour and work type.
+        -- The numbers of its jobs, from lowest to highest; null if they are not known: archived by an earlier release,
+        -- or more than a million ranges.
+    hours        jsonb  -- What stats() counts of it by hour and work type; null if an earlier release has archived it.
 );
 create index on txqueue.archived (day);
 

@@ -265,7 +265,8 @@ end $$;
 comment on function txqueue.find_job(bigint) is
     'A job by its number; no row for an archived one, whose state, day and archive find_archived() tells.';
 
--- Finds an archived job by its number: its state, the day on which it ended, and the archive that has it.
+-- Finds an archived job by its number: its state, the day on which it ended, and the archive that has it. Of days that
+-- an earlier release has archived, the numbers are not known.
 create or replace function txqueue.find_archived(its_id bigint) returns table (state txqueue.job_state, day date, location text)
 language sql stable security definer
 as $$

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -84,8 +84,7 @@ def history(
     show(options, document, lambda: listing("History", _JOBS, listed, "No such job."))
     if not listed:
         note_unknown_names(options, filters)
-    for text in unread:
-        click.echo(f"warning: {text}", err=True)
+    _warn(unread)
 
 
 @command("Count ended jobs per hour and work type.")
@@ -95,13 +94,21 @@ def stats(options: GlobalOptions, since: datetime | None, until: datetime | None
 
     Archived days are included, with whole hours at both ends.
     """
-    from txqueue.store.reads.history import about_stats
+    from txqueue.store.reads.history import about_archived, about_stats
 
     begin, end = _span(options, since, until)
     rows = read_database(options, about_stats, begin, end)
-    document = {"stats": rows, "from": begin, "to": end}
+    days = read_database(options, about_archived, begin, end)
+    unread: list[str] = []
+    # The database has the sums of the others.
+    if uncounted := [day for day in days if not day["is_counted"]]:
+        with with_pyarrow():
+            from txqueue.archive.reading import with_archived
+        rows = with_archived(rows, uncounted, begin, end, unread=unread)
+    document = {"stats": rows, "from": begin, "to": end, "unread": unread}
     nothing = "Nothing has ended in that time."
     show(options, document, lambda: listing("Ended", _HOURS, rows, nothing))
+    _warn(unread)
 
 
 @command("Archive old history as Parquet, and drop it.")
@@ -125,6 +132,12 @@ def archive(options: GlobalOptions, location: str | None, before: datetime | Non
     days = [asdict(day) for day in done]
     nothing = "Nothing is to be archived."
     show(options, {"archived": days}, lambda: listing("Archived", _DAYS, days, nothing))
+
+
+def _warn(unread: Sequence[str]) -> None:
+    """Say which archived days are missing in what was shown."""
+    for text in unread:
+        click.echo(f"warning: {text}", err=True)
 
 
 def _span(

@@ -101,10 +101,11 @@ def about_archived_days(schema: str, job_id: int) -> Inquiry[Rows]:
     """
     return ask(
         f"select state::text as state, day, location from {schema}.archived"
-        " where dropped_at is not null"
-        " and case when %s between lowest and highest then ids is null or ids @> %s::bigint end"
+        " where dropped_at is not null and (ids is null and jobs > 0"
+        " and %s between coalesce(lowest, 0) and coalesce(highest, 9223372036854775807)"
+        " or case when %s between lowest and highest then ids @> %s::bigint end)"
         " order by ids is null, day desc",
-        (job_id, job_id),
+        (job_id, job_id, job_id),
     )
 
 

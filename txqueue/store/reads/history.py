@@ -250,7 +250,8 @@ def about_past(
 def about_archived(schema: str, since: datetime, until: datetime) -> Inquiry[Rows]:
     """Query the days of a time span that exist only in the archive, the latest first."""
     return ask(
-        f"select leaf, state::text as state, day, location, jobs from {schema}.archived"
+        "select leaf, state::text as state, day, location, jobs,"
+        f" hours is not null as is_counted from {schema}.archived"
         " where dropped_at is not null and day >= (%s at time zone 'UTC')::date"
         " and day <= (%s at time zone 'UTC')::date order by day desc, state",
         (since, until),
