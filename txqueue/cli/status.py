@@ -109,8 +109,9 @@ def _tables(document: Mapping[str, Any]) -> Lines:
     yield from listing(
         "Queues", _queue_columns(most), rows, "No queue has jobs, and no node serves one."
     )
-    left = len(document["queues"]) - len(rows) + document["other_queues"]["names"]
-    yield from _more(left, "queues with fewer jobs")
+    # A node of the alpha tells of no others, and of no blocked jobs.
+    others = document.get("other_queues", {"names": 0})["names"]
+    yield from _more(len(document["queues"]) - len(rows) + others, "queues with fewer jobs")
     yield ""
     nodes = living_first(node for node in document["nodes"] if node["state"] != "stopped")
     yield from listing("Nodes", _NODES, nodes[:MOST_SHOWN], "No node runs.")
@@ -123,10 +124,10 @@ def _tables(document: Mapping[str, Any]) -> Lines:
         + (f". Stopped nodes: {stopped}" if stopped else ""),
         "dim",
     )
-    if blocked := document["blocked"]:
+    if blocked := document.get("blocked"):
         yield ""
         yield from listing("Why jobs wait", _BLOCKED, blocked[:MOST_SHOWN])
-        for sentence in document["blocked_left_out"]:
+        for sentence in document.get("blocked_left_out", ()):
             yield styled(f"{sentence[0].upper()}{sentence[1:]}.", "dim")
     for warning in document["warnings"]:
         yield _warning(warning)
