@@ -129,9 +129,3 @@ class Topic:
             return find
 
         return add
-
-
-def named(names: Sequence[str], most: int = 5) -> str:
-    """Return names joined by commas; of many, only the first ones."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from txqueue.model.humanize import age
-from txqueue.policy.findings.finding import FAULT, WARNING, Finding, Row, Topic, named
+from txqueue.model.humanize import age, joined
+from txqueue.policy.findings.finding import FAULT, WARNING, Finding, Row, Topic
 
 WORK: Final = Topic()
 FILES: Final = Topic()
@@ -29,7 +29,7 @@ def _payload_keys(row: Row) -> Iterator[Finding]:
         )
     elif row["work_types"] and not row["has_key"]:
         yield Finding(
-            f"payloads of {named(row['work_types'])} are encrypted, and this environment has no"
+            f"payloads of {joined(row['work_types'])} are encrypted, and this environment has no"
             f" {row['variable']}",
             "clients and nodes with this environment can neither enqueue nor run them",
             f"run txqueue doctor with the environment of a node, or set {row['variable']}",

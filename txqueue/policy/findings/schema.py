@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from txqueue.model.humanize import age, amount
-from txqueue.policy.findings.finding import FAULT, WARNING, Finding, Row, Topic, named
+from txqueue.model.humanize import age, amount, joined
+from txqueue.policy.findings.finding import FAULT, WARNING, Finding, Row, Topic
 
 TABLES: Final = Topic()
 PRIVILEGES: Final = Topic()
@@ -46,14 +46,14 @@ def _functions(rows: Sequence[Row]) -> Iterator[Finding]:
     missing = [row["name"] for row in rows if row["is_missing"]]
     if missing:
         yield Finding(
-            f"functions or views are missing: {named(missing)}",
+            f"functions or views are missing: {joined(missing)}",
             "statements of nodes and clients fail",
             _MIGRATE,
         )
     others = [row["name"] for row in rows if not row["is_missing"]]
     if others:
         yield Finding(
-            f"functions differ from those of this release: {named(others)}",
+            f"functions differ from those of this release: {joined(others)}",
             "nodes and clients of this release get what another release made, or what was changed"
             " by hand",
             f"{_MIGRATE}, of the newest release that is in use",
@@ -66,7 +66,7 @@ def _functions(rows: Sequence[Row]) -> Iterator[Finding]:
 def _objects(rows: Sequence[Row]) -> Iterator[Finding]:
     if rows:
         yield Finding(
-            f"the schema lacks {named([row['name'] for row in rows])}",
+            f"the schema lacks {joined([row['name'] for row in rows])}",
             "statements of nodes and clients fail or are slow, as after an incomplete restore",
             "restore them from a backup, or from a new schema: txqueue --schema other migrate",
         )
@@ -75,7 +75,7 @@ def _objects(rows: Sequence[Row]) -> Iterator[Finding]:
 @TABLES.check("owners", "strays", FAULT)
 def _owners(rows: Sequence[Row]) -> Iterator[Finding]:
     if rows:
-        names = named([f"{row['kind']} {row['name']} ({row['owner']})" for row in rows])
+        names = joined([f"{row['kind']} {row['name']} ({row['owner']})" for row in rows])
         yield Finding(
             f"objects do not belong to the schema's owner {rows[0]['rightful']}: {names}",
             "its functions may not use them, and the owner cannot migrate",
@@ -96,7 +96,7 @@ def _indexes(row: Row) -> Iterator[Finding]:
 def _history_days(rows: Sequence[Row]) -> Iterator[Finding]:
     if rows:
         yield Finding(
-            f"partitions of today or tomorrow are missing: {named([row['leaf'] for row in rows])}",
+            f"partitions of today or tomorrow are missing: {joined([row['leaf'] for row in rows])}",
             "jobs that end on such a day cannot be written to history, and stay assigned",
             f"start a node, which creates them, or {_MIGRATE}",
         )
@@ -105,7 +105,7 @@ def _history_days(rows: Sequence[Row]) -> Iterator[Finding]:
 @TABLES.check("sequences", "lagging_sequences", FAULT)
 def _sequences(rows: Sequence[Row]) -> Iterator[Finding]:
     if rows:
-        names = named([row["name"] for row in rows])
+        names = joined([row["name"] for row in rows])
         yield Finding(
             f"sequences are behind their tables: {names}",
             "numbers are given twice, or jobs are not found, as after logical replication",
@@ -153,7 +153,7 @@ def _roles(rows: Sequence[Row]) -> Iterator[Finding]:
 def _lacking(rows: Sequence[Row]) -> Iterator[Finding]:
     for role, rights in _by_role(rows).items():
         yield Finding(
-            f"the role {role} lacks rights: {named(rights)}",
+            f"the role {role} lacks rights: {joined(rights)}",
             "statements of its members are refused, as after a restore without grants",
             "run: txqueue migrate, which grants them again",
         )
@@ -163,7 +163,7 @@ def _lacking(rows: Sequence[Row]) -> Iterator[Finding]:
 def _excess(rows: Sequence[Row]) -> Iterator[Finding]:
     for role, rights in _by_role(rows).items():
         yield Finding(
-            f"the role {role} has more rights than txqueue grants: {named(rights)}",
+            f"the role {role} has more rights than txqueue grants: {joined(rights)}",
             "its members can change jobs behind the stored functions",
             f"revoke them from {role}",
         )
@@ -180,7 +180,7 @@ def _by_role(rows: Sequence[Row]) -> dict[str, list[str]]:
 def _public_rights(rows: Sequence[Row]) -> Iterator[Finding]:
     if rows:
         yield Finding(
-            f"PUBLIC has rights: {named([row['right'] for row in rows])}",
+            f"PUBLIC has rights: {joined([row['right'] for row in rows])}",
             "every login of the database can use them",
             "revoke them from public, or run: txqueue migrate, which does that for functions",
         )
@@ -191,7 +191,7 @@ def _channel_readers(rows: Sequence[Row]) -> Iterator[Finding]:
     if rows:
         roles = [row["role"] for row in rows]
         yield Finding(
-            f"roles have rights to the table node_channel: {named(roles)}",
+            f"roles have rights to the table node_channel: {joined(roles)}",
             "who knows the name of a node's channel can read its jobs there, and send it others",
             f"revoke all on {rows[0]['schema']}.node_channel from {', '.join(roles)} cascade",
         )
