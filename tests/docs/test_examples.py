@@ -366,7 +366,9 @@ def test_functions_run_as_work(migrated_database18: str, tmp_path: Path) -> None
 def test_queues_are_looked_after(migrated_database18: str, tmp_path: Path) -> None:
     """From the command line, by an AMP client of ten lines, and with `Admin`."""
     page = HOWTO / "administer.md"
-    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
+    # Each command is typed in a shell of its own, to which no export comes.
+    environment = {"TXQUEUE_DSN": migrated_database18, "TXQUEUE_NODE": "unix:shop.sock"}
+    with Session(tmp_path, environment) as session:
         session.follow(blocks(page))
     (client,) = (block for block in files(page) if block.name == "pause.py")
     assert len([line for line in client.text.splitlines() if line]) == 10
