@@ -29,13 +29,18 @@ class Page(NamedTuple):
         heading: Its heading on the first page, by which other pages link to it.
         title: Its title.
         module: What its names are imported from.
-        names: The names.
+        listed: The names.
     """
 
     heading: str
     title: str
     module: str
-    names: tuple[str, ...]
+    listed: str
+
+    @property
+    def names(self) -> list[str]:
+        """Its names."""
+        return self.listed.split()
 
     @property
     def file(self) -> str:
@@ -50,119 +55,78 @@ PAGES: Final = (
         "WorkQueue",
         "Enqueue work, and wait for it",
         "txqueue",
-        ("WorkQueue", "Transaction", "Batch", "enqueue", "Membership"),
+        "WorkQueue Transaction Batch enqueue Membership",
     ),
-    Page("EnqueueOptions", "Options of enqueue", "txqueue", ("EnqueueOptions",)),
-    Page(
-        "WorkItem",
-        "Define work",
-        "txqueue",
-        ("WorkItem", "Key", "Priority", "Runtime", "UniqueMode", "Retry"),
-    ),
-    Page("Functions as work", "Functions as work", "txqueue", ("task", "Task", "middleware")),
+    Page("EnqueueOptions", "Options of enqueue", "txqueue", "EnqueueOptions"),
+    Page("WorkItem", "Define work", "txqueue", "WorkItem Key Priority Runtime UniqueMode Retry"),
+    Page("Functions as work", "Functions as work", "txqueue", "task Task middleware"),
     Page(
         "RunningJob",
         "Inside a handler",
         "txqueue",
-        (
-            *("RunningJob", "ThreadJob", "Parents", "Snooze", "Discard", "Fail", "Next"),
-            *("StepTransaction", "StepCursor"),
-        ),
+        "RunningJob ThreadJob Parents Snooze Discard Fail Next StepTransaction StepCursor",
     ),
-    Page("Jobs", "Jobs, and runs that failed", "txqueue", ("Job", "State", "Attempt")),
+    Page("Jobs", "Jobs, and runs that failed", "txqueue", "Job State Attempt"),
     Page(
         "Recurring work",
         "Recurring work",
         "txqueue",
-        ("Every", "Cron", "Cooldown", "CatchUp", "Exists", "Schedules", "ScheduleRun"),
+        "Every Cron Cooldown CatchUp Exists Schedules ScheduleRun",
     ),
-    Page(
-        "Worksets",
-        "Worksets",
-        "txqueue",
-        ("WorksetItem", "ExistingTable", "WorksetStatus", "RunningPart"),
-    ),
+    Page("Worksets", "Worksets", "txqueue", "WorksetItem ExistingTable WorksetStatus RunningPart"),
     Page(
         "Failures as they happen",
         "Failures as they happen",
         "txqueue",
-        ("on_failure", "FailedAttempt"),
+        "on_failure FailedAttempt",
     ),
-    Page("Asyncio", "Without Twisted: asyncio", "txqueue.aio", ("Queue", "AsyncTransaction")),
+    Page("Asyncio", "Without Twisted: asyncio", "txqueue.aio", "Queue AsyncTransaction"),
     Page(
         "Threads and scripts",
         "Without Twisted: threads and scripts",
         "txqueue.sync",
-        ("Queue", "BlockingTransaction"),
+        "Queue BlockingTransaction",
     ),
     Page(
         "Other drivers",
         "Enqueue with other drivers",
         "txqueue.adapters",
-        ("statement", "statements", "error_of", "BlockingBatch"),
+        "statement statements error_of BlockingBatch",
     ),
     Page(
         "Tasks of Django",
         "Tasks of Django",
         "txqueue.django",
-        (
-            *("TxqueueBackend", "policy", "work", "RunningContext"),
-            *("TaskCancelled", "AttemptFailed", "OtherTransaction"),
-        ),
+        "TxqueueBackend policy work RunningContext TaskCancelled AttemptFailed OtherTransaction",
     ),
     Page(
         "Test jobs",
         "Test jobs",
         "txqueue.testing",
-        (
-            *("perform", "aperform", "Outcome", "assert_enqueued", "aassert_enqueued"),
-            *("refute_enqueued", "arefute_enqueued", "all_enqueued", "aall_enqueued"),
-            *("capture_enqueued", "Capture", "drain", "adrain", "clear", "aclear", "connected"),
-        ),
+        "perform aperform Outcome assert_enqueued aassert_enqueued refute_enqueued "
+        "arefute_enqueued all_enqueued aall_enqueued capture_enqueued Capture drain adrain clear "
+        "aclear connected",
     ),
-    Page("Admin", "Operate from a program", "txqueue.admin", ("Admin", "JobsPage", "Cancelled")),
+    Page("Admin", "Operate from a program", "txqueue.admin", "Admin JobsPage Cancelled"),
     Page(
         "Errors",
         "Errors",
         "txqueue.errors",
-        (
-            *("TxqueueError", "InvalidSchedule", "InvalidWork", "UnreadablePayload"),
-            *("UnknownWorkType", "Refused", "NotPermitted", "QueueFull", "Duplicate"),
-            *("TransactionMisused", "JobNotFound", "KeyUnavailable", "JobFailed", "WaitTimeout"),
-            *("TimedOut", "Suspended", "TokenLost", "DatabaseUnavailable", "SchemaMismatch"),
-            *("ConfigurationError", "EmbeddedUnavailable", "NodeUnavailable", "AdminRefused"),
-            "ArchiveUnavailable",
-        ),
+        "TxqueueError InvalidSchedule InvalidWork UnreadablePayload UnknownWorkType Refused "
+        "NotPermitted QueueFull Duplicate TransactionMisused JobNotFound KeyUnavailable JobFailed "
+        "WaitTimeout TimedOut Suspended TokenLost DatabaseUnavailable SchemaMismatch "
+        "ConfigurationError EmbeddedUnavailable NodeUnavailable AdminRefused ArchiveUnavailable",
     ),
-    Page("An embedded server", "An embedded server", "txqueue.embedded", ("EmbeddedServer",)),
+    Page("An embedded server", "An embedded server", "txqueue.embedded", "EmbeddedServer"),
 )
 # Constructors that users do not call: others make these for them.
 MADE_BY_OTHERS: Final = frozenset(
     {
-        "Admin",
-        "AsyncTransaction",
-        "Attempt",
-        "Batch",
-        "BlockingBatch",
-        "BlockingTransaction",
-        "Cancelled",
-        "Capture",
-        "FailedAttempt",
-        "Job",
-        "JobsPage",
-        "Membership",
-        "Outcome",
-        "Queue",
-        "ScheduleRun",
-        "RunningJob",
-        "RunningPart",
-        "Schedules",
-        "StepCursor",
-        "StepTransaction",
-        "Task",
-        "ThreadJob",
-        "Transaction",
-        "WorkQueue",
+        *("Admin", "AsyncTransaction", "Attempt", "Batch", "BlockingBatch"),
+        *("BlockingTransaction", "Cancelled", "Capture", "FailedAttempt", "Job"),
+        *("JobsPage", "Membership", "Outcome", "Queue", "RunningJob", "RunningPart"),
+        *("ScheduleRun", "Schedules", "StepCursor", "StepTransaction", "Task"),
+        *("ThreadJob", "Transaction", "WorkQueue"),
     }
 )
 # Of a class that the library itself works with, users have only these members.
@@ -176,7 +140,9 @@ SHOWN: Final = MappingProxyType(
         "Cron": "expression tz jitter catch_up overlap until times",
         "EmbeddedServer": "start stop",
         "Every": "seconds jitter catch_up overlap until times",
-        "Job": "updated_at",
+        "Job": "id work_type queue state priority weight attempt deaths group tenant waiting_for"
+        " rank not_before not_after enqueued_at assigned_at started_at finished_at node_id payload"
+        " result error progress attempts updated_at",
         "JobFailed": "",
         "Membership": "credit delivered",
         "Retry": "attempts first factor linear longest jitter fatal",
@@ -250,7 +216,8 @@ def _is_coroutine_of(name: str, page: Page) -> bool:
 
 
 def _page(page: Page) -> Iterator[str]:
-    yield f"# {page.title}\n\nImport from `{page.module}`.\n"
+    first = ", ".join(f"`{name}`" for name in page.names[:6]) + ", and more" * bool(page.names[6:])
+    yield f"# {page.title}\n\nImport {first} from `{page.module}`.\n"
     nodes = {name: _definition(page.module, name) for name in page.names}
     if page.module in TWINS:
         for name, node in nodes.items():
@@ -463,9 +430,12 @@ def _fields(node: ast.ClassDef) -> Iterator[str]:
     """List the fields of a class of values, or the members of an enumeration."""
     lines = []
     for each, after in zip(node.body, [*node.body[1:], None], strict=True):
+        names = [*getattr(each, "targets", ()), getattr(each, "target", None)]
+        if not names[0] or not _is_shown(node.name, ast.unparse(names[0])):
+            continue
         if isinstance(each, ast.AnnAssign):
             lines.append(_option(each) or f"- `{ast.unparse(each)}`")
-        elif isinstance(each, ast.Assign):
+        else:
             said = f": {_plain(cleandoc(text))}" if (text := _literal(after)) else ""
             lines.append(f"- `{ast.unparse(each)}`{said}")
     if lines:

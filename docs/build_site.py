@@ -167,11 +167,12 @@ def excerpts(page: Path) -> dict[str, str]:
 
 
 def described(page: Path) -> str:
-    """Return the front matter of a page: its first sentence, for search engines."""
+    """Return the front matter of a page: its file, and its first sentence for search engines."""
     text = next(filter(None, excerpts(page).values()))
     sentences = re.match(r".{40,}?[.:](?= |$)|.*", text)
     meta = json.dumps(sentences[0].rstrip(".:") + "." if sentences else "")
-    return f"---\nmyst:\n  html_meta:\n    description: {meta}\n---\n\n"
+    file = page.relative_to(ROOT).as_posix()
+    return f"---\nfile: {file}\nmyst:\n  html_meta:\n    description: {meta}\n---\n\n"
 
 
 def _write(file: Path, text: str) -> None:
@@ -200,9 +201,11 @@ def write_texts(folder: Path) -> None:
 
 
 def write_versions(site: Path) -> None:
-    """Write the page that lists the versions in a folder, the newest first."""
+    """Write the page that lists the versions in a folder, the newest first, and their pages."""
     found = [each.name for each in site.iterdir() if _VERSION_FOLDER.fullmatch(each.name)]
     found.sort(key=lambda name: [int(part) for part in name.split(".")], reverse=True)
+    have = {name: sorted(_pages_of(site / name)) for name in found}
+    _write(site / "versions.js", f"window.VERSIONS = {json.dumps(have)};\n")
     items = "\n".join(f'<li><a href="{name}/index.html">{name}</a></li>' for name in found)
     _write(
         site / "index.html",
@@ -221,6 +224,11 @@ def write_versions(site: Path) -> None:
 </ul>
 """,
     )
+
+
+def _pages_of(version: Path) -> Iterator[str]:
+    for file in version.rglob("*.html"):
+        yield file.relative_to(version).with_suffix("").as_posix()
 
 
 def _lead(versions: list[str]) -> str:

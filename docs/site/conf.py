@@ -1,14 +1,16 @@
 """How Sphinx builds the site; `docs/build_site.py` makes its source and runs it."""
 
 import os
+from typing import Any
 
 from pygments.lexers.sql import PostgresLexer
+from sphinx.application import Sphinx
 from sphinx.highlighting import lexers
 
 project = "txqueue"
 author = "the txqueue developers"
 release = version = os.environ["TXQUEUE_VERSION"]
-html_title = f"txqueue {release}"
+html_title = "txqueue"
 root_doc = "index"
 language = "en"
 
@@ -35,6 +37,14 @@ html_use_index = False
 html_show_sphinx = False
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+templates_path = ["templates"]
+html_sidebars = {
+    "**": [
+        f"sidebar/{part}.html"
+        for part in ("brand", "search", "versions", "scroll-start", "navigation", "scroll-end")
+    ]
+}
 # The theme's own underlines the names of classes, as if they were links.
 pygments_dark_style = "github-dark"
 # The colours of the dashboard.
@@ -42,3 +52,20 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b5f70", "color-brand-content": "#0b5f70"},
     "dark_css_variables": {"color-brand-primary": "#74c6d6", "color-brand-content": "#74c6d6"},
 }
+
+
+# Where a page is edited, such as `https://github.com/NAME/txqueue/edit/main/{file}`: without it, no
+# page has a link to that, as txqueue has no public repository.
+EDIT = os.environ.get("TXQUEUE_EDIT", "")
+
+
+def link_source(_app: Sphinx, *given: Any) -> None:
+    """Let the link to edit a page lead to its file in the repository."""
+    _page, _template, context, _tree = given
+    if EDIT and (file := (context.get("meta") or {}).get("file")):
+        context["theme_source_edit_link"] = EDIT.format(file=file)
+
+
+def setup(app: Sphinx) -> None:
+    """Have Sphinx ask for the link of each page."""
+    app.connect("html-page-context", link_source)

@@ -17,6 +17,7 @@ from docs.build_site import (
     moved,
     pages,
     place,
+    run_sphinx,
     sections,
     stage,
     version,
@@ -38,7 +39,19 @@ FIRST_FOUND = """() => {
 WIDE = (
     *("index.html", "tutorial/fastapi.html", "howto/move-from-celery.html", "reference/sql.html"),
     *("reference/settings.html", "reference/drivers.html", "explanation/comparison.html"),
+    *("reference/python-api/workqueue.html", "reference/python-api/errors.html", "search.html"),
 )
+# Set by a script once the page is complete, so asked until it is there.
+VERSIONS = """() => {
+    const names = [...document.querySelectorAll(".sidebar-versions option")].map((e) => e.value);
+    return names.length > 1 && names;
+}"""
+LEAVES = """() => {
+    const select = document.querySelector(".sidebar-versions select");
+    return select.onchange && addressIn("0.0.9", select.dataset.page);
+}"""
+OPEN = """() => document.querySelector("details") &&
+    [...document.querySelectorAll("details[open] summary")].map((each) => each.innerText.trim())"""
 WIDTH = "() => document.readyState === 'complete' && document.documentElement.scrollWidth"
 SHARES = """() => {
     const table = document.querySelector("#of-a-node table");
@@ -212,7 +225,7 @@ FIRST: Final = {
     # Words that the page has not.
     "email": "howto/in-an-application#enqueue-in-a-request",
     "delay a job": "howto/write-handlers#priority-and-time",
-    "how to install": "tutorial/first-queue#install",
+    "how to install": "howto/install",
     "delete old jobs": "howto/prepare-the-database#keep-history-for-longer-or-shorter",
     "worker crash": "explanation/job-life#when-a-worker-process-dies",
 }
@@ -245,7 +258,7 @@ def test_every_word_leads_to_a_heading(site: Path) -> None:
 def test_a_page_is_described_by_its_first_sentence() -> None:
     """One that begins with a heading, by the first sentence below."""
     for page in pages():
-        description = described(page).splitlines()[3]
+        description = described(page).splitlines()[4]
         assert re.fullmatch(r'    description: "\w[^`]{20,}\."', description), page
 
 
@@ -256,6 +269,44 @@ def test_what_settings_mean_has_half_of_their_table(in_browser: Callable[..., An
         shares = in_browser("reference/settings.html", SHARES, width)
         assert shares["last"] >= 0.5
         assert shares["all"] <= shares["room"]
+
+
+@pytest.mark.slow("docs")
+def test_pages_offer_the_versions_beside_them(in_browser: Callable[..., Any], site: Path) -> None:
+    """And lead to the same page there, if it has that one."""
+    listed = site.parent / "versions.js"
+    text = listed.read_text("utf-8")
+    try:
+        listed.write_text(text + 'VERSIONS["0.0.9"] = ["index", "howto/django"];\n')
+        for page, there in (("howto/django", "howto/django"), ("howto/fastapi", "index")):
+            assert in_browser(f"{page}.html", VERSIONS) == [version(), "0.0.9"]
+            address = in_browser(f"{page}.html", LEAVES)
+            assert address == f"../../0.0.9/{there}.html"
+    finally:
+        listed.write_text(text)
+
+
+@pytest.mark.slow("docs")
+def test_the_group_of_the_page_is_open(in_browser: Callable[..., Any]) -> None:
+    """The others are folded, but on the first page."""
+    assert in_browser("howto/django.html", OPEN) == ["How to: use it with a framework or driver"]
+    assert len(in_browser("index.html", OPEN)) > 5
+
+
+@pytest.mark.slow("docs")
+def test_pages_link_to_their_files_if_a_repository_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without one, as here, no page does."""
+    for address, found in (("", []), ("https://example.com/{file}", ["docs/README.md"])):
+        monkeypatch.setenv("TXQUEUE_EDIT", address)
+        source = tmp_path / f"source{len(address)}"
+        source.mkdir()
+        (source / "index.md").write_text(f"{described(INDEX)}# Title\n")
+        (source / "search.js").touch()
+        assert run_sphinx("html", source, tmp_path / "html") == 0
+        text = (tmp_path / "html" / "index.html").read_text("utf-8")
+        assert re.findall(r'href="https://example.com/([^"]+)"', text) == found
 
 
 @pytest.mark.parametrize("page", WIDE)
