@@ -204,6 +204,10 @@ def given(**arguments: Any) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
 
 
+# An older node ignores these filters, and would list all jobs.
+_SEARCHES = frozenset({"tag", "payload", "error", "since", "until", "updated_since"})
+
+
 class Admin:
     """A connection to a node's admin endpoint, made by `connect`.
 
@@ -329,13 +333,22 @@ class Admin:
                 act on all that match changes. A filter that is None is ignored.
 
         Raises:
-            AdminRefused: When a filter is not valid.
+            AdminRefused: When a filter is not valid, or the node is too old for it.
         """
         lists = {"tag": tag or None, "payload": payload or None}
         arguments = given(after=after, limit=limit, running_for=running_for, **lists, **filters)
         answer = await self._link.ask(wire.ListJobs, **arguments)
+        ignored_filters = _SEARCHES & arguments.keys() if answer.get("searched") is None else set()
+        ignored_filters |= (wire.ListJobs.newer & arguments.keys()) - set(
+            (answer.get("obeyed") or "").split()
+        )
+        if ignored_filters:
+            raise AdminRefused(
+                f"the node is too old for the filter {', '.join(sorted(ignored_filters))}",
+                "upgrade the node, or leave out --node and read from the database",
+            )
         jobs, at = read_document(answer["jobs"]), datetime.fromisoformat(answer["at"])
-        return JobsPage(jobs, answer["next"] or None, at, answer["searched"] or None)
+        return JobsPage(jobs, answer["next"] or None, at, answer.get("searched") or None)
 
     async def jobs(
         self, *, running_for: float | None = None, **filters: Any

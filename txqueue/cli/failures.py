@@ -21,6 +21,7 @@ from txqueue.cli.output import (
     styled,
 )
 from txqueue.cli.source import act_by_node, read
+from txqueue.errors import AdminRefused
 from txqueue.model.humanize import amount, counted
 
 if TYPE_CHECKING:
@@ -100,12 +101,20 @@ def _acted(
     """Act on a kind of failure; return the result with the jobs that were refused, and why."""
 
     async def run(admin: Admin) -> dict[str, Any]:
-        began = await admin.jobs_page(fingerprint=fingerprint, state="failed", limit=1)
+        began = await _clock(admin, fingerprint)
         done = await act(admin)
-        refused = await _left(admin, fingerprint, began.at)
+        refused = [] if began is None else await _left(admin, fingerprint, began)
         return {**done, "refused": refused, "reasons": await refusals(admin, name, refused)}
 
     return act_by_node(options, run)
+
+
+async def _clock(admin: Admin, fingerprint: str) -> datetime | None:
+    """Return the time by the database's clock; None if the node is too old for what follows."""
+    try:
+        return (await admin.jobs_page(fingerprint=fingerprint, state="failed", limit=1)).at
+    except AdminRefused:
+        return None
 
 
 async def _left(admin: Admin, fingerprint: str, until: datetime) -> list[int]:

@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from types import new_class
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from twisted.protocols import amp
 
@@ -109,8 +109,10 @@ class ListJobs(_Command):
 
     With ``tag``, ``payload``, ``error``, ``waiting_for`` or a time a page ends after a limited
     number of jobs was looked at: ``searched`` has it, or 0 if the page ends for another reason.
+    ``obeyed`` names those of the given filters that older nodes ignore.
     """
 
+    newer: ClassVar[frozenset[str]] = frozenset({"act", "node", "fingerprint", "waiting_for"})
     arguments = [
         (b"state", _may(amp.Unicode)),
         (b"queue", _may(amp.Unicode)),
@@ -135,7 +137,8 @@ class ListJobs(_Command):
         (b"jobs", LongText()),
         _NEXT,
         (b"at", amp.Unicode()),
-        (b"searched", amp.Integer()),
+        (b"searched", _may(amp.Integer)),
+        (b"obeyed", _may(amp.Unicode)),
     ]
 
 

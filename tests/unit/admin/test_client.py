@@ -20,7 +20,6 @@ from txqueue.wire.endpoints import parsed_endpoint
 from txqueue.wire.pipe import Pipe, Responders
 
 NOW = "2026-01-01T00:00:00+00:00"
-EMPTY: dict[str, Any] = {"jobs": "[]", "next": "7", "at": NOW, "searched": 0}
 
 
 def made(clock: Clock) -> Admin:
@@ -119,12 +118,25 @@ def test_a_refusal_is_raised() -> None:
         result_of(pump, admin.pause("mail"))
 
 
-@pytest.mark.parametrize(("searched", "expected"), [(20_000, 20_000), (0, None)])
-def test_a_page_tells_how_many_jobs_were_searched(searched: int, expected: int | None) -> None:
+def page_of(**more: Any) -> Responders:
+    """Return a node that answers with an empty page of jobs."""
+    return {wire.ListJobs: lambda **_: {"jobs": "[]", "next": "7", "at": NOW, **more}}
+
+
+def test_a_page_tells_how_many_jobs_were_searched() -> None:
     """If it ends because of that."""
-    admin, pump = speaking_with({wire.ListJobs: lambda **_: {**EMPTY, "searched": searched}})
-    page = result_of(pump, admin.jobs_page(tag=["a=b"], payload=["x=1"], error="%"))
-    assert (page.jobs, page.next, page.searched) == ([], "7", expected)
+    for searched, expected in ((20_000, 20_000), (0, None)):
+        admin, pump = speaking_with(page_of(searched=searched))
+        page = result_of(pump, admin.jobs_page(tag=["a=b"], payload=["x=1"], error="%"))
+        assert (page.jobs, page.next, page.searched) == ([], "7", expected)
+
+
+def test_a_filter_that_an_older_node_ignores_is_refused() -> None:
+    """An act on all that match would change other jobs; other filters are answered."""
+    admin, pump = speaking_with(page_of())
+    with pytest.raises(AdminRefused, match="too old for the filter payload, tag"):
+        result_of(pump, admin.jobs_page(tag=["a"], payload=["x=1"], queue="mail"))
+    assert result_of(pump, admin.jobs_page(queue="mail", tag=[])).searched is None
 
 
 def test_a_node_that_is_too_old_for_a_command() -> None:
@@ -183,7 +195,7 @@ def test_a_whole_number_is_sent_where_a_number_with_a_fraction_may_be() -> None:
         return take
 
     postponed = {"postponed": 0, "until": NOW}
-    page = {**EMPTY, "next": ""}
+    page = {"jobs": "[]", "next": "", "at": NOW}
     admin, pump = speaking_with(
         {
             wire.ACT_COMMANDS["set_limit"]: answer({"control": "null"}),

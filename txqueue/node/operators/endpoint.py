@@ -183,6 +183,7 @@ class AdminHandlers:
             "next": "" if following is None else str(following),
             "at": listing.at.isoformat(),
             "searched": searched or 0,
+            "obeyed": " ".join(sorted(wire.ListJobs.newer & filters.keys())),
         }
 
     async def _get_job(self, _who: str, job_id: int) -> Answer:
