@@ -81,8 +81,8 @@ release(its_incarnation integer, assignments bigint[], died boolean, all_but boo
 -- dispatch
 assignments_of(its_incarnation integer, older_than double precision) returns table(assignment bigint,
     jobs bigint);  -- worker
-direct_jobs(its_incarnation integer, its_assignment bigint) returns table(lane smallint, assignment bigint,
-    jobs integer, weight bigint, chunk text);  -- worker
+direct_jobs(its_incarnation integer, its_assignment bigint = null, known bigint[] = '{}') returns table(lane smallint,
+    assignment bigint, jobs integer, weight bigint, chunk text);  -- worker
 enqueue_assigned(its_node integer, its_incarnation integer, work_type text, payload jsonb, queue text = null,
     priority integer = null, weight integer = null, not_before timestamptz = null, not_after timestamptz = null,
     "group" text = null, options jsonb = null, tenant text = null) returns (job_id bigint, assignment bigint,

@@ -13,8 +13,10 @@ as $$
 $$;
 
 -- The jobs of an assignment that were handed to a node by message: one row, with a chunk as claims return it.
--- Its lane is that of its first job.
-create or replace function txqueue.direct_jobs(its_incarnation integer, its_assignment bigint)
+-- Its lane is that of its first job. Nodes of the alpha, which name no assignment but what they know, get none:
+-- their reconciliation returns such jobs.
+create or replace function txqueue.direct_jobs(
+    its_incarnation integer, its_assignment bigint default null, known bigint[] default '{}')
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text)
 language sql volatile security definer
 set enable_seqscan = off

@@ -49,6 +49,15 @@ def handed(session: Master, assignment: int | None) -> list[AssignedJob]:
     return [job for (chunk,) in session.cursor.fetchall() for job in read_chunk(chunk)]
 
 
+def test_the_poll_of_a_node_of_the_alpha_returns_nothing(node: Master, other: Master) -> None:
+    """And is no error: such nodes run on during an upgrade; the reconciliation returns the jobs."""
+    put(other, node)
+    node.cursor.execute(
+        "select * from txqueue.direct_jobs(%s, null, %s::bigint[])", (node.incarnation, [])
+    )
+    assert node.cursor.fetchall() == []
+
+
 def test_a_job_is_assigned_at_once(node: Master, other: Master) -> None:
     """It is its node's, no claim finds it, and its token completes it."""
     job = put(other, node, payload='{"a": 1}', options='{"attempts": 2}')

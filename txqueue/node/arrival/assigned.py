@@ -178,7 +178,7 @@ class Credits:
         peers: The other masters, whose room counts for credit too.
         deduplicator: Filters assignments that arrived before.
         inbox: Reads assignments that a client has named by number only.
-        wakeups: Wakes the claimer when a client asks.
+        wakeups: Wakes the claimer when a client asks, and the reconciliation when one leaves.
     """
 
     log = Logger()
@@ -346,6 +346,8 @@ class Credits:
         if guest in self._guests:
             self._guests.remove(guest)
             self.review()
+            # It may have died after the commit of a job and before the message that brings it.
+            self._wakeups.doubt()
 
     def _on_wake(self) -> dict[str, Any]:
         """Claim at a client's request; notify the peers too if the workers here have no room."""

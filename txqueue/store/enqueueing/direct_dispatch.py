@@ -132,7 +132,7 @@ class DirectDispatch:
     def rolled_back(self) -> None:
         """Return the spent credit and deliver nothing, as the transaction was rolled back.
 
-        If its outcome is unknown and it did commit, nodes find its jobs by polling.
+        If its outcome is unknown and it did commit, the reconciliation of nodes returns its jobs.
         """
         for credit, weight in self._spent:
             credit.weight += weight

@@ -225,6 +225,16 @@ def test_many_clients() -> None:
     assert clients[0].credit == {INCARNATION: 32}
 
 
+def test_once_a_client_has_left_jobs_that_it_did_not_send_are_looked_for() -> None:
+    """It may have died between the commit and the message, also where heartbeats are rare."""
+    house = House()
+    client = house.client()
+    assert not is_rung(house.wakeups.reconciliation)
+    client.membership.close()
+    client.flush()
+    assert is_rung(house.wakeups.reconciliation)
+
+
 def test_a_client_of_another_queue(logged_failures: LoggedFailures) -> None:
     """Is refused, has no credit, and what it delivers is not performed."""
     house = House()
