@@ -151,6 +151,7 @@ SHOWN: Final = MappingProxyType(
         "RunningPart": "job items attempt beat fail fail_all transaction",
         "Schedules": "pause resume remove run_now runs",
         "StepTransaction": "is_done result txn",
+        "ThreadJob": "step cursor",
         "Transaction": "result execute enqueue enqueue_many signal fill batch",
         "WorksetItem": "workset size batch bound source workset_tenant perform_part",
     }
@@ -345,10 +346,24 @@ def _class(node: ast.ClassDef) -> Iterator[str]:
         yield from _rendered(_sections(ast.get_docstring(initialiser))[1:])
     if not any(section.title == "Attributes" for section in sections):
         yield from _fields(node)
-    for function in _methods(node):
-        if _is_shown(node.name, function.name):
+    shown = [each for each in _methods(node) if _is_shown(node.name, each.name)]
+    if properties := "\n".join(_property(each) for each in shown if _is_property(each)):
+        yield f"**Properties:**\n\n{properties}\n"
+    for function in shown:
+        if not _is_property(function):
             yield f"### {node.name}.{function.name}\n"
             yield from _function(function, is_method=True)
+
+
+def _is_property(node: Function) -> bool:
+    return "property" in map(ast.unparse, node.decorator_list)
+
+
+def _property(node: Function) -> str:
+    said, *errors = _sections(ast.get_docstring(node))
+    raised = [f"Raises {_joined(' '.join(each.lines))}" for each in errors]
+    text = _plain(_joined(" ".join([*said.lines, *raised])))
+    return f"- `{_signature(node, is_method=True)}`: {text}"
 
 
 def _is_public(base: str) -> bool:

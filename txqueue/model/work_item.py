@@ -31,11 +31,9 @@ class WorkItem:
 
     The fields are the payload. The class attributes are the policy of its jobs; an option of
     `enqueue` overrides an attribute for one job. For an attribute that the class does not define,
-    the policy that nodes have published for the work type applies. ``group`` is the key of which at
-    most one job, or ``group_limit`` jobs, run at a time; ``tenant`` is the tenant of the job; the
-    tenants of a queue take turns; ``unique`` is the key that at most one unended job of the type
-    holds. Each is a `Key`, which the database can compute, too, or a property that returns text. A
-    ``tags`` property, or attribute, has the tags of the job.
+    the policy that nodes have published for the work type applies. A class sets ``group``,
+    ``tenant`` and ``unique`` to a `Key`, which the database can compute, too, or defines a property
+    that returns text.
 
     Attributes:
         work_type: The name stored with each job; the class's qualified name unless given.
@@ -108,7 +106,7 @@ class WorkItem:
 
         @property
         def tenant(self) -> str | None:
-            """The job's tenant; None for no tenant."""
+            """The job's tenant; tenants of a queue take turns; None for no tenant."""
             return None
 
         @property

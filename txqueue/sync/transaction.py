@@ -120,8 +120,8 @@ class BlockingTransaction:
         Args:
             of: The number of the job, or its class and the unique key that it holds.
             name: The name of the signal.
-            value: What `wait_for` of the job returns, as JSON has it: plain data or an attrs
-                object. It is encrypted if the job's type is and this process has the key.
+            value: What `wait_for` returns, as JSON has it: plain data or an attrs object. It is
+                encrypted if the job's type is and this process has the key.
             key: Makes the call idempotent: a second signal of this name and key changes nothing.
             savepoint: Whether a refusal leaves the transaction usable, for two more statements.
 

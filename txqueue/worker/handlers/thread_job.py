@@ -119,9 +119,9 @@ class ThreadCursor(Blocking[StepCursor]):
 class ThreadJob(Blocking[RunningJob]):
     """A job while its function runs in a thread; the argument of `perform` with `Runtime.THREAD`.
 
-    It has the methods of `RunningJob`. Those that a coroutine awaits block the thread; a worker
-    that waits no longer for the function, or a cancelled job, ends them with a `CancelledError` of
-    Twisted's.
+    It has the attributes and methods of `RunningJob`. Those that a coroutine awaits block the
+    thread; a worker that waits no longer for the function, or a cancelled job, ends them with a
+    `CancelledError` of Twisted's.
 
     Attributes:
         id: The job's number.
