@@ -29,7 +29,8 @@ const nameCells = (table) => {
   table.classList.add("in-blocks");
   for (const row of table.tBodies[0].rows)
     [...row.cells].forEach((cell, place) => {
-      cell.dataset.name = place && names.length > 2 ? names[place] : "";
+      const isNamed = place && names.length > 2 && cell.innerText.trim();
+      cell.dataset.name = isNamed ? names[place] : "";
     });
 };
 
