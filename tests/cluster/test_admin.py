@@ -14,6 +14,7 @@ from tests.cluster.peers import free_port
 from tests.waiting import eventually, running_reactor
 from txqueue import WorkQueue
 from txqueue.admin import Admin, AdminRefused
+from txqueue.admin.client import AdminLink
 from txqueue.wire.certificate_authority import issue, make_authority
 from txqueue.wire.endpoints import parsed_endpoint
 from txqueue.wire.tls import NODE, OPERATOR, Credentials
@@ -92,9 +93,9 @@ async def test_over_tls_only_operators_act(nodes: Nodes, tmp_path: Path) -> None
 async def as_node(name: str, folder: Path, endpoint: str) -> Admin:
     """Connect with the certificate of a node."""
     credentials = Credentials(folder, name, NODE)
-    admin = Admin(running_reactor(), parsed_endpoint(endpoint, credentials))
-    await admin._link.open()
-    return admin
+    link = AdminLink(running_reactor(), parsed_endpoint(endpoint, credentials))
+    await link.open()
+    return Admin(link)
 
 
 async def test_a_killed_node_s_socket_is_taken_over(nodes: Nodes) -> None:

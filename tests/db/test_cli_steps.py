@@ -169,7 +169,7 @@ def test_a_signal_that_a_job_does_not_await_is_warned_of(
     (chunk,) = node.claim()
     wait = {"name": "a", "kind": "signal", "signal": "approval", "annotation": "int"}
     node.settle(chunk, "suspended", waits=[wait])
-    monkeypatch.setattr("txqueue.cli.steps.act_by_node", lambda *_: True)
+    monkeypatch.setattr("txqueue.cli.steps.operate", lambda *_: True)
     for name, is_warned in (("aproval", True), ("approval", False)):
         said = " ".join(cli("signal", str(job_id), name, "true").err.split())
         assert ("It does not wait for that, but for 'approval'" in said) is is_warned
@@ -200,7 +200,7 @@ def test_a_retry_of_several_jobs_from_a_step(
 ) -> None:
     """Each that has the step runs again; of the others, the reason is shown."""
     monkeypatch.setattr(
-        "txqueue.cli.job_actions.act_by_node",
+        "txqueue.cli.job_actions.operate",
         lambda _, act: Deferred.fromCoroutine(act(_Acting())).result,
     )
     status = run(["retry", *words, "--from", "charge", "--json"], GlobalOptions())

@@ -61,7 +61,75 @@ class Restarted:
 CONNECT_PATIENCE, PATIENCE = 10, 30
 
 
-class AdminLink:
+class Link:
+    """Carries out the commands for operators: `ask` sends one and returns its answer."""
+
+    async def ask(self, command: type[Any], **arguments: Any) -> dict[str, Any]:
+        """Carry out a command, and return its answer."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the connection."""
+
+    async def document(self, command: type[Any], name: str, **arguments: Any) -> dict[str, Any]:
+        """Return the document in a command's answer."""
+        document: dict[str, Any] = read_document((await self.ask(command, **arguments))[name])
+        return document
+
+    async def whole(self, command: type[Any], name: str) -> list[dict[str, Any]]:
+        """Return a list from all its pages."""
+        rows: list[dict[str, Any]] = []
+        cursor = ""
+        while True:
+            answer = await self.ask(command, **given(after=cursor or None))
+            rows += read_document(answer[name])
+            if not (cursor := answer["next"]):
+                return rows
+
+    async def act(self, act: str, /, **arguments: Any) -> dict[str, Any]:
+        """Carry out an act, one of `ACTS`, and return its answer."""
+        if (command := wire.ACT_COMMANDS.get(act)) is None:
+            on_schedule = act.removesuffix("_schedule")
+            return await self.ask(wire.ActOnSchedule, act=on_schedule, **arguments)
+        return await self.ask(command, **arguments)
+
+    async def changed(self, act: str, /, **arguments: Any) -> bool:
+        """Carry out an act; return whether it has changed anything."""
+        return bool((await self.act(act, **arguments))["changed"])
+
+    async def repeated(
+        self, name: str, count_name: str, moment_name: str, **arguments: Any
+    ) -> tuple[int, datetime]:
+        """Repeat an act, which changes some jobs at a time, until it has changed all.
+
+        Jobs that fail after the first call are left out.
+
+        Args:
+            name: The name of the act.
+            count_name: The name of the number of jobs in the act's answer.
+            moment_name: The name of the time there, which further calls pass.
+            arguments: The act's arguments.
+        """
+        total = 0
+        while True:
+            answer = await self.act(name, **arguments)
+            total += answer[count_name]
+            if not answer[count_name]:
+                return total, datetime.fromisoformat(answer[moment_name])
+            arguments[moment_name] = answer[moment_name]
+
+    async def each(self, name: str, ids: Iterable[int], **arguments: Any) -> dict[str, list[int]]:
+        """Carry out an act on all the jobs, some at a time, and merge the answers."""
+        sums: dict[str, list[int]] = {value.name: [] for value in ACTS[name].gives}
+        job_ids = whole_numbers("ids", ids)
+        for start in range(0, len(job_ids), MOST_NUMBERS):
+            part = join_numbers(job_ids[start : start + MOST_NUMBERS])
+            for result, text in (await self.act(name, ids=part, **arguments)).items():
+                sums[result] += numbers(text)
+        return sums
+
+
+class AdminLink(Link):
     """A connection to a node's admin endpoint.
 
     Args:
@@ -141,63 +209,6 @@ class AdminLink:
             "check that the node runs, and give the --admin or --state-dir it was started with",
         )
 
-    async def document(self, command: type[Any], name: str, **arguments: Any) -> dict[str, Any]:
-        """Return the document in a command's answer."""
-        document: dict[str, Any] = read_document((await self.ask(command, **arguments))[name])
-        return document
-
-    async def whole(self, command: type[Any], name: str) -> list[dict[str, Any]]:
-        """Return a list from all its pages."""
-        rows: list[dict[str, Any]] = []
-        cursor = ""
-        while True:
-            answer = await self.ask(command, **given(after=cursor or None))
-            rows += read_document(answer[name])
-            if not (cursor := answer["next"]):
-                return rows
-
-    async def act(self, act: str, /, **arguments: Any) -> dict[str, Any]:
-        """Carry out an act, one of `ACTS`, and return its answer."""
-        if (command := wire.ACT_COMMANDS.get(act)) is None:
-            on_schedule = act.removesuffix("_schedule")
-            return await self.ask(wire.ActOnSchedule, act=on_schedule, **arguments)
-        return await self.ask(command, **arguments)
-
-    async def changed(self, act: str, /, **arguments: Any) -> bool:
-        """Carry out an act; return whether it has changed anything."""
-        return bool((await self.act(act, **arguments))["changed"])
-
-    async def repeated(
-        self, name: str, count_name: str, moment_name: str, **arguments: Any
-    ) -> tuple[int, datetime]:
-        """Repeat an act, which changes some jobs at a time, until it has changed all.
-
-        Jobs that fail after the first call are left out.
-
-        Args:
-            name: The name of the act.
-            count_name: The name of the number of jobs in the act's answer.
-            moment_name: The name of the time there, which further calls pass.
-            arguments: The act's arguments.
-        """
-        total = 0
-        while True:
-            answer = await self.act(name, **arguments)
-            total += answer[count_name]
-            if not answer[count_name]:
-                return total, datetime.fromisoformat(answer[moment_name])
-            arguments[moment_name] = answer[moment_name]
-
-    async def each(self, name: str, ids: Iterable[int], **arguments: Any) -> dict[str, list[int]]:
-        """Carry out an act on all the jobs, some at a time, and merge the answers."""
-        sums: dict[str, list[int]] = {value.name: [] for value in ACTS[name].gives}
-        job_ids = whole_numbers("ids", ids)
-        for start in range(0, len(job_ids), MOST_NUMBERS):
-            part = join_numbers(job_ids[start : start + MOST_NUMBERS])
-            for result, text in (await self.act(name, ids=part, **arguments)).items():
-                sums[result] += numbers(text)
-        return sums
-
 
 def given(**arguments: Any) -> dict[str, Any]:
     """Return the arguments that are not None."""
@@ -216,8 +227,8 @@ class Admin:
     `NodeUnavailable` when the connection is lost or no answer comes in time.
     """
 
-    def __init__(self, reactor: INetworkReactor, endpoint: Endpoint) -> None:
-        self._link = AdminLink(reactor, endpoint)
+    def __init__(self, link: Link) -> None:
+        self._link = link
 
     @classmethod
     async def connect(
@@ -251,11 +262,12 @@ class Admin:
         if tls_dir is not None and endpoint.startswith("tcp:"):
             credentials = Credentials(Path(tls_dir), name or "", OPERATOR)
             credentials.check()
-        admin = cls(reactor, parsed_endpoint(endpoint, credentials))
-        await admin._link.open()
+        link = AdminLink(reactor, parsed_endpoint(endpoint, credentials))
+        await link.open()
+        admin = cls(link)
         try:
             if identity is not None:
-                await admin._ensure_queue(identity)
+                await admin._ensure_queue(identity, link.endpoint)
         except BaseException:
             admin.close()
             raise
@@ -544,7 +556,7 @@ class Admin:
         """Enqueue a schedule's job now; return the job's number."""
         return int((await self._link.act("run_schedule", name=name))["job_id"])
 
-    async def _ensure_queue(self, identity: str) -> None:
+    async def _ensure_queue(self, identity: str, endpoint: Endpoint) -> None:
         """Check that the node serves a queue.
 
         Raises:
@@ -553,7 +565,6 @@ class Admin:
         queue = await self.queue()
         if queue.identity != identity:
             raise NodeUnavailable(
-                f"the node at {self._link.endpoint} serves {queue.place}: another queue than"
-                f" {identity}",
+                f"the node at {endpoint} serves {queue.place}: another queue than {identity}",
                 "connect to a node of that queue",
             )

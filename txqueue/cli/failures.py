@@ -20,7 +20,7 @@ from txqueue.cli.output import (
     show,
     styled,
 )
-from txqueue.cli.source import act_by_node, read
+from txqueue.cli.source import operate, read
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import amount, counted
 
@@ -66,7 +66,7 @@ def discard(options: GlobalOptions, fingerprint: str) -> None:
 
     They no longer appear in lists and warnings. Jobs that wait for a retry still get it.
     """
-    total = act_by_node(options, lambda admin: admin.discard_failures(fingerprint))
+    total = operate(options, lambda admin: admin.discard_failures(fingerprint))
     document = {"fingerprint": fingerprint, "discarded": total}
     say(options, document, f"{counted(total, 'job')} discarded.")
 
@@ -106,7 +106,7 @@ def _acted(
         refused = [] if began is None else await _left(admin, fingerprint, began)
         return {**done, "refused": refused, "reasons": await refusals(admin, name, refused)}
 
-    return act_by_node(options, run)
+    return operate(options, run)
 
 
 async def _clock(admin: Admin, fingerprint: str) -> datetime | None:

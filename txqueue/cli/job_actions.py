@@ -23,7 +23,7 @@ from txqueue.cli.options import (
     together,
 )
 from txqueue.cli.output import Lines, refusal_lines, refusals, show, styled
-from txqueue.cli.source import act_by_node, note_unknown_names
+from txqueue.cli.source import note_unknown_names, operate
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import amount
 from txqueue.model.operator_acts import ACTS
@@ -197,7 +197,7 @@ def _carry_out(
                 sums[result] += ids
         return {**sums, "reasons": await refusals(admin, name, sums["refused"], errors)}
 
-    document = act_by_node(options, run)
+    document = operate(options, run)
 
     def lines() -> Lines:
         for value in ACTS[name].gives:

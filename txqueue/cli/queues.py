@@ -11,7 +11,7 @@ import click
 
 from txqueue.cli.options import Finite, GlobalOptions, command, limited, together
 from txqueue.cli.output import Columns, listing, local_time, say, show, styled
-from txqueue.cli.source import act_by_node, read
+from txqueue.cli.source import operate, read
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import plain
 from txqueue.model.operator_acts import ACTS
@@ -181,7 +181,7 @@ def undrain(options: GlobalOptions, name: str) -> None:
 
 
 def _switch_node(options: GlobalOptions, name: str, act: str, state: str) -> None:
-    changed = act_by_node(options, lambda admin: admin.act(act, name=name))["changed"]
+    changed = operate(options, lambda admin: admin.act(act, name=name))["changed"]
     document = {"node": name, "state": state, "changed": changed}
     say(options, document, ACTS[act].told(f"Node {name}", is_changed=changed))
 
@@ -202,7 +202,7 @@ def _act(options: GlobalOptions, kind: str, key: str, act: Callable[[Admin], Awa
     async def warned(admin: Admin) -> tuple[str | None, T]:
         return await _warning(admin, kind, key), await act(admin)
 
-    warning, answer = act_by_node(options, warned)
+    warning, answer = operate(options, warned)
     if warning is not None:
         click.echo(f"warning: {plain(warning)}", err=True)
     return answer

@@ -36,7 +36,7 @@ from txqueue.cli.output import (
     show,
     styled,
 )
-from txqueue.cli.source import account, act_by_node, note_unknown_names, open_session, read_database
+from txqueue.cli.source import account, note_unknown_names, open_session, operate, read_database
 from txqueue.errors import InvalidSchedule, NotPermitted
 from txqueue.model.humanize import age, amount, duration
 from txqueue.model.operator_acts import ACTS
@@ -291,13 +291,7 @@ def edit(options: GlobalOptions, /, name: str, **choices: Any) -> None:
     All times are replaced: an option that is left out gets its default.
     """
     when = _chosen_schedule(choices)
-    if options.settings.get("node"):
-        changed = bool(act_by_node(options, lambda admin: admin.edit_schedule(name, when)))
-    else:
-        from txqueue.store.schedules import edit_call
-
-        with open_session(options) as session:
-            changed = bool(session.value(*edit_call(session.schema, name, when, account())))
+    changed = operate(options, lambda admin: admin.edit_schedule(name, when))
     _tell(options, name, "edit_schedule", changed)
 
 
@@ -305,21 +299,23 @@ def edit(options: GlobalOptions, /, name: str, **choices: Any) -> None:
 @click.argument("name")
 def pause(options: GlobalOptions, name: str) -> None:
     """Pause a schedule until it is resumed; a job that was already enqueued still runs."""
-    _switch(options, "pause_schedule", name)
+    changed = operate(options, lambda admin: admin.pause_schedule(name))
+    _tell(options, name, "pause_schedule", changed)
 
 
 @command(within=schedule)
 @click.argument("name")
 def resume(options: GlobalOptions, name: str) -> None:
     """Resume a schedule from its next moment on."""
-    _switch(options, "resume_schedule", name)
+    changed = operate(options, lambda admin: admin.resume_schedule(name))
+    _tell(options, name, "resume_schedule", changed)
 
 
 @command(within=schedule)
 @click.argument("name")
 def remove(options: GlobalOptions, name: str) -> None:
     """Remove a schedule; its jobs stay."""
-    _act(options, "remove_schedule", name)
+    operate(options, lambda admin: admin.remove_schedule(name))
     _tell(options, name, "remove_schedule", True)
 
 
@@ -327,7 +323,7 @@ def remove(options: GlobalOptions, name: str) -> None:
 @click.argument("name")
 def run_now(options: GlobalOptions, name: str) -> None:
     """Enqueue a schedule's job now, even if it is paused; its next moment does not change."""
-    ran = _act(options, "run_schedule", name)
+    ran = operate(options, lambda admin: admin.run_schedule(name))
     document = {"name": name, "job_id": ran}
     say(options, document, f"Job {ran} of schedule {name} is enqueued.")
 
@@ -359,20 +355,6 @@ def _why_none(options: GlobalOptions, name: str) -> str:
     if not found:
         return "There is no such schedule."
     return f"No run yet; the first is due: {_next(found[0], now)}."
-
-
-def _switch(options: GlobalOptions, act: str, name: str) -> None:
-    _tell(options, name, act, bool(_act(options, act, name)))
-
-
-def _act(options: GlobalOptions, act: str, name: str) -> Any:
-    """Act through the node given by --node, or else in the database."""
-    if options.settings.get("node"):
-        return act_by_node(options, lambda admin: getattr(admin, act)(name))
-    from txqueue.store.schedules import act_call
-
-    with open_session(options) as session:
-        return session.value(*act_call(session.schema, act, name, account()))
 
 
 def _tell(options: GlobalOptions, name: str, act: str, changed: bool) -> None:

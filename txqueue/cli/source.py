@@ -21,6 +21,7 @@ from txqueue.errors import (
     DatabaseUnavailable,
     JobNotFound,
     NodeUnavailable,
+    SchemaMismatch,
     TxqueueError,
 )
 
@@ -51,8 +52,8 @@ def local_endpoints(settings: Settings) -> list[str]:
     if not paths:
         raise NodeUnavailable(
             f"no node is named, and none of this host listens at {own}",
-            "start one here (twistd -n txqueue --app MODULE), or name a running node by its --admin"
-            " endpoint: --node ENDPOINT or TXQUEUE_NODE",
+            "start one here (twistd -n txqueue --app MODULE), name a running node by its --admin"
+            " endpoint: --node ENDPOINT or TXQUEUE_NODE, or name the database: --dsn DSN",
         )
     # A killed node leaves its socket.
     answering = paths if len(paths) == 1 else list(filter(_answers, paths))
@@ -154,20 +155,61 @@ def read(
     return read_database(options, inquire)
 
 
-def act_by_node(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
-    """Let a node act: the one given by --node, or this host's node.
+def operate(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
+    """Let a node act: the one given by --node, or one of this host; without one, the database.
 
     Args:
         options: Name the node, and the database that is meant, if they do.
-        act: Sends the command to the node.
+        act: Sends the commands.
 
     Raises:
-        NodeUnavailable: When there is no such node, it does not answer, or it serves another
-            database than the one that is meant.
-        DatabaseUnavailable: When that database does not tell which queue it has.
+        NodeUnavailable: When the named node does not answer or serves another database than the one
+            that is meant; or when there is no node here, and no database is named or answers.
+        DatabaseUnavailable: When that database does not answer.
     """
-    endpoints = _endpoints(options)
-    return _ask_one(options, endpoints, _meant(options), act)
+    has_begun = False
+
+    async def begin(admin: Admin) -> T:
+        nonlocal has_begun
+        has_begun = True
+        return await act(admin)
+
+    endpoints: list[str] = []
+    try:
+        endpoints = _endpoints(options)
+        return _ask_one(options, endpoints, _meant(options), begin)
+    except NodeUnavailable as error:
+        is_chosen = str(options.settings.get("node", "")) not in ("", "auto")
+        if has_begun or is_chosen or (endpoints and not _names_database(options)):
+            raise
+        no_node = error
+    try:
+        return _act_in_database(options, act)
+    except (DatabaseUnavailable, SchemaMismatch):
+        if _names_database(options):
+            raise
+        raise no_node from None
+
+
+def _act_in_database(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
+    from txqueue.admin import Admin
+    from txqueue.admin.database import DatabaseLink
+
+    async def run() -> T:
+        return await act(Admin(link))
+
+    with open_session(options) as session:
+        link = DatabaseLink(session, account(), lambda job_id: archived_row(options, job_id))
+        try:
+            # It never waits: the connection blocks.
+            run().send(None)
+        except StopIteration as end:
+            answer: T = end.value
+    return answer
+
+
+def _names_database(options: GlobalOptions) -> bool:
+    return bool(options.chosen_dsn) or any(map(os.environ.get, _NAMING))
 
 
 def ask_node(options: GlobalOptions, ask: Callable[[Admin], Awaitable[T]], patience: float) -> T:
@@ -192,7 +234,7 @@ def ask_node(options: GlobalOptions, ask: Callable[[Admin], Awaitable[T]], patie
 
 def _meant(options: GlobalOptions) -> QueueIdentity | None:
     """Return which queue the named database has; None if no database is named."""
-    if not options.chosen_dsn and not any(map(os.environ.get, _NAMING)):
+    if not _names_database(options):
         return None
     from txqueue.store.reads.queue_state import about_identity
 

@@ -25,7 +25,7 @@ from txqueue.cli.output import (
     show,
     styled,
 )
-from txqueue.cli.source import act_by_node, or_archived, read_database
+from txqueue.cli.source import operate, or_archived, read_database
 from txqueue.errors import InvalidWork, TxqueueError
 from txqueue.model.humanize import amount, counted, cut, moment
 from txqueue.model.results import check_key, check_name, signal_json
@@ -161,7 +161,7 @@ def signal(
     value = _value(name, key, *rest)
     job_id = number if of is None else _holder(options, *of)
     warning = _warning(options, job_id, name)
-    sent = act_by_node(options, lambda admin: admin.signal(job_id, name, value, key=key))
+    sent = operate(options, lambda admin: admin.signal(job_id, name, value, key=key))
     text = f"has the signal {name}" if sent else f"has had a signal {name} with this key before"
     say(options, {"job_id": job_id, "is_new": sent}, f"Job {job_id} {text}.")
     if warning:

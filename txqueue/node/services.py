@@ -257,7 +257,7 @@ class Services:
         if settings.admin is not None:
             archive = ArchiveProcess(reactor)
             operators = AdminHandlers(
-                pool, settings.schema, self.description, lease, workers, archive
+                pool, settings.schema, archive, self.description, lease, workers
             )
             self.admin = AdminEndpoint(
                 reactor, settings.admin, self.description, lifecycle, operators, credits

@@ -221,12 +221,6 @@ def put_call(
     return call, parameters
 
 
-def edit_call(schema: str, name: str, when: Schedule, who: str) -> tuple[str, tuple[object, ...]]:
-    """Return the statement that replaces the times of a schedule, and its parameters."""
-    call = f"select {schema}.edit_schedule(its_name => %s, terms => %s, who => %s)"
-    return call, (name, json.dumps(schedule_object(when)), who)
-
-
 def act_call(schema: str, act: str, name: str, who: str) -> tuple[str, tuple[object, ...]]:
     """Return the statement for an act on a schedule, such as ``pause_schedule``."""
     return f"select {schema}.{act}(%s, %s)", (name, who)

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from twisted.test.iosim import connectedServerAndClient
 
 from txqueue.admin import Admin, AdminRefused
-from txqueue.admin.client import PATIENCE
+from txqueue.admin.client import PATIENCE, AdminLink
 from txqueue.errors import NodeUnavailable
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.endpoints import parsed_endpoint
@@ -24,14 +24,19 @@ NOW = "2026-01-01T00:00:00+00:00"
 
 def made(clock: Clock) -> Admin:
     """An operator's end that is connected nowhere yet."""
-    return Admin(cast("Any", clock), parsed_endpoint("unix:node.sock"))
+    return Admin(AdminLink(cast("Any", clock), parsed_endpoint("unix:node.sock")))
+
+
+def pipe_of(admin: Admin) -> Pipe:
+    """The pipe of its link."""
+    return cast("AdminLink", admin._link).pipe
 
 
 def speaking_with(responders: Responders) -> tuple[Admin, Any]:
     """An operator and a node that answers so, connected in memory."""
     admin = made(Clock())
     server = Pipe(responders, lost=lambda: None)
-    _, _, pump = connectedServerAndClient(lambda: server, lambda: admin._link.pipe)
+    _, _, pump = connectedServerAndClient(lambda: server, lambda: pipe_of(admin))
     return admin, pump
 
 
@@ -52,11 +57,11 @@ def test_a_node_that_does_not_answer(how: str) -> None:
     clock = Clock()
     admin = made(clock)
     transport: Any = StringTransport()
-    admin._link.pipe.makeConnection(transport)
+    pipe_of(admin).makeConnection(transport)
     results: list[Any] = []
     Deferred.fromCoroutine(admin.nodes()).addBoth(results.append)
     if how == "gone":
-        admin._link.pipe.connectionLost(Failure(ConnectionLost()))
+        pipe_of(admin).connectionLost(Failure(ConnectionLost()))
     else:
         clock.advance(PATIENCE - 1)
         assert results == []

@@ -20,13 +20,12 @@ from txqueue.model.operator_acts import ACTS, ValueKind
 from txqueue.node.state.lease import Lease, Lifecycle, ListeningPort
 from txqueue.policy.findings.explanation import explain_archived
 from txqueue.policy.pagination import as_text, first_page, join_numbers, numbers
-from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.jobs import about_archived_days
-from txqueue.store.inquiries.operations import Operations
+from txqueue.store.inquiries.operations import Operations, Queries
 from txqueue.store.operator_signals import signal_to_send
 from txqueue.store.reads import queue_state
-from txqueue.store.reads.archive_process import ArchiveProcess
+from txqueue.store.reads.archive_process import Archive
 from txqueue.store.reads.history import about_failures
 from txqueue.store.reads.job_details import (
     about_actions,
@@ -65,34 +64,25 @@ _LISTS: dict[Command, tuple[str, Listing, tuple[str, ...]]] = {
 
 
 @define(eq=False, repr=False, slots=False)
-class AdminHandlers:
-    """Handles each command of an operator.
+class DatabaseHandlers:
+    """Handles the commands of an operator that need only the database, in whatever process.
 
     Args:
         pool: Runs the statements.
         schema: The name of the schema.
-        description: The node's description of itself.
-        lease: Has the incarnation of this run.
-        workers: End a cancelled job that they hold at once, before the next heartbeat names it.
         archive: Reads archived jobs.
     """
 
-    log = Logger()
-
-    _pool: ConnectionPool
+    _pool: Queries
     _schema: str
-    _description: Description
-    _lease: Lease
-    _workers: Workers
-    _archive: ArchiveProcess
+    _archive: Archive
 
     def __attrs_post_init__(self) -> None:
         self._operations = Operations(self._pool, self._schema)
 
-    def responders(self, pipe: Pipe) -> Responders:
-        """Return the handler of each command, for the operator of a connection."""
-        functions: dict[Command, Handler] = {
-            wire.ListNodes: self._list_nodes,
+    def functions(self) -> dict[Command, Handler]:
+        """Return the handler of each command; each takes the operator's name first."""
+        return {
             wire.GetStatus: self._get_status,
             wire.GetQueue: self._get_queue,
             wire.ListJobs: self._list_jobs,
@@ -104,49 +94,8 @@ class AdminHandlers:
             **{command: partial(self._act, name) for name, command in wire.ACT_COMMANDS.items()},
             wire.ACT_COMMANDS["send_signal"]: self._send_signal,
         }
-        return {
-            command: partial(self._answer, pipe, function)
-            for command, function in functions.items()
-        }
-
-    def _answer(self, pipe: Pipe, function: Handler, **arguments: Any) -> Deferred[Answer]:
-        return Deferred.fromCoroutine(self._answer_safely(pipe, function, arguments))
-
-    async def _answer_safely(
-        self, pipe: Pipe, function: Handler, arguments: Mapping[str, Any]
-    ) -> Answer:
-        """Convert every error: an error that the command does not list would end the connection."""
-        try:
-            for name, value in arguments.items():
-                if type(value) is int:
-                    whole_numbers(name, [value])
-            return await function(caller_of(pipe.transport), **arguments)
-        except AdminRefused:
-            raise
-        except TxqueueError as error:
-            raise AdminRefused(" ".join(str(error).split())) from None
-        except Exception as error:
-            self.log.failure("an operator's command failed")
-            raise AdminRefused(
-                f"the node has a fault: {type(error).__name__}",
-                "see the node's log, and please report it",
-            ) from None
 
     # Queries. Every operator gets the same answer.
-
-    async def _list_nodes(self, _who: str, after: str | None = None) -> Answer:
-        description = self._description.describe()
-        try:
-            inquiry = queue_state.about_nodes(self._schema, after or None, MOST_LISTED + 1)
-            node_rows = await self._operations.find(inquiry)
-        except DatabaseUnavailable:
-            # The node can still describe itself.
-            return {"nodes": as_text([description]), "next": ""}
-        rows = [
-            {**row, **description} if row["incarnation"] == description["incarnation"] else row
-            for row in node_rows
-        ]
-        return _first("nodes", rows, ("name",), MOST_LISTED)
 
     async def _list(
         self,
@@ -245,21 +194,16 @@ class AdminHandlers:
             case ValueKind.IDS:
                 return join_numbers(value)
             case ValueKind.RUNS:
-                return self._end(value, who, is_restart=name == "restart")
+                self._end(value, who, is_restart=name == "restart")
+                return join_numbers(job_id for _, _, job_id in value)
             case ValueKind.MOMENT:
                 return value.isoformat()
             case ValueKind.JSON:
                 return value if isinstance(value, str) else json.dumps(value)
         return value
 
-    def _end(
-        self, held: Sequence[tuple[int, int, int]], who: str, *, is_restart: bool = False
-    ) -> str:
-        """End those of some runs that this node has; return the numbers of their jobs as text."""
-        for incarnation, assignment, job_id in held:
-            if incarnation == self._lease.incarnation:
-                self._workers.cancel(CancelledJob(assignment, job_id, who, is_restart))
-        return join_numbers(job_id for _, _, job_id in held)
+    def _end(self, held: Sequence[tuple[int, int, int]], who: str, *, is_restart: bool) -> None:
+        """End some runs at once; otherwise their nodes do at their next heartbeats."""
 
     async def _act_on_schedule(self, who: str, name: str, act: str) -> Answer:
         if act not in SCHEDULE_ACTS:
@@ -270,6 +214,74 @@ class AdminHandlers:
         is_run = act == "run"
         is_change = is_run or act == "remove" or bool(outcome)
         return {"changed": is_change, "job_id": int(outcome) if is_run else 0}
+
+
+@define(eq=False, repr=False, slots=False)
+class AdminHandlers(DatabaseHandlers):
+    """Handles each command of an operator at a node.
+
+    Args:
+        description: The node's description of itself.
+        lease: Has the incarnation of this run.
+        workers: End a cancelled job that they hold at once, before the next heartbeat names it.
+    """
+
+    log = Logger()
+
+    _description: Description
+    _lease: Lease
+    _workers: Workers
+
+    def responders(self, pipe: Pipe) -> Responders:
+        """Return the handler of each command, for the operator of a connection."""
+        functions: dict[Command, Handler] = {wire.ListNodes: self._list_nodes, **self.functions()}
+        return {
+            command: partial(self._answer, pipe, function)
+            for command, function in functions.items()
+        }
+
+    def _answer(self, pipe: Pipe, function: Handler, **arguments: Any) -> Deferred[Answer]:
+        return Deferred.fromCoroutine(self._answer_safely(pipe, function, arguments))
+
+    async def _answer_safely(
+        self, pipe: Pipe, function: Handler, arguments: Mapping[str, Any]
+    ) -> Answer:
+        """Convert every error: an error that the command does not list would end the connection."""
+        try:
+            for name, value in arguments.items():
+                if type(value) is int:
+                    whole_numbers(name, [value])
+            return await function(caller_of(pipe.transport), **arguments)
+        except AdminRefused:
+            raise
+        except TxqueueError as error:
+            raise AdminRefused(" ".join(str(error).split())) from None
+        except Exception as error:
+            self.log.failure("an operator's command failed")
+            raise AdminRefused(
+                f"the node has a fault: {type(error).__name__}",
+                "see the node's log, and please report it",
+            ) from None
+
+    async def _list_nodes(self, _who: str, after: str | None = None) -> Answer:
+        description = self._description.describe()
+        try:
+            inquiry = queue_state.about_nodes(self._schema, after or None, MOST_LISTED + 1)
+            node_rows = await self._operations.find(inquiry)
+        except DatabaseUnavailable:
+            # The node can still describe itself.
+            return {"nodes": as_text([description]), "next": ""}
+        rows = [
+            {**row, **description} if row["incarnation"] == description["incarnation"] else row
+            for row in node_rows
+        ]
+        return _first("nodes", rows, ("name",), MOST_LISTED)
+
+    def _end(self, held: Sequence[tuple[int, int, int]], who: str, *, is_restart: bool) -> None:
+        """End those of some runs that this node has."""
+        for incarnation, assignment, job_id in held:
+            if incarnation == self._lease.incarnation:
+                self._workers.cancel(CancelledJob(assignment, job_id, who, is_restart))
 
 
 def _read(kind: ValueKind, value: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.model.operator_acts import ACTS, ValueKind
@@ -39,6 +39,18 @@ _CASTS = {
 }
 
 
+class Queries(Protocol):
+    """Runs statements: a `ConnectionPool`, or a connection that blocks."""
+
+    async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows."""
+
+    async def query_dicts(
+        self, sql: str, parameters: Sequence[object] = ()
+    ) -> list[dict[str, Any]]:
+        """Run one statement and return its rows as dictionaries."""
+
+
 class Operations:
     """Runs queries and acts on behalf of operators.
 
@@ -53,7 +65,7 @@ class Operations:
     """
 
     def __init__(
-        self, pool: ConnectionPool, schema: str, *, patience: float = PATIENCE, at_once: int = 1
+        self, pool: Queries, schema: str, *, patience: float = PATIENCE, at_once: int = 1
     ) -> None:
         self._pool = pool
         self._schema = schema

@@ -26,6 +26,13 @@ class ProcessStarter(Protocol):
         """Start a process."""
 
 
+class Archive(Protocol):
+    """Finds archived jobs; see `ArchiveProcess`."""
+
+    async def job(self, days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, Any] | None:
+        """Return all columns of an archived job."""
+
+
 class ArchiveProcess:
     """Starts a process for each question.
 

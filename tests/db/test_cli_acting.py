@@ -1,0 +1,91 @@
+"""Commands that act, on a host without a node: the database does it, with the role's rights."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg2.extensions import make_dsn
+
+from tests.db.conftest import Cli
+from tests.db.stored import Stored
+from txqueue.cli.options import GlobalOptions
+from txqueue.cli.root import run
+from txqueue.errors import NodeUnavailable
+
+
+@pytest.fixture(autouse=True)
+def no_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dsn: str) -> None:
+    """A host that has the database's address, and no node."""
+    monkeypatch.delenv("TXQUEUE_NODE", raising=False)
+    monkeypatch.setenv("TXQUEUE_STATE_DIR", str(tmp_path / "none"))
+    monkeypatch.setenv("TXQUEUE_DSN", dsn)
+    monkeypatch.chdir(tmp_path)
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What a command says that is refused."""
+    capsys.readouterr()
+    assert run(list(words), GlobalOptions()) == 1
+    return capsys.readouterr().err
+
+
+def test_acts_have_the_words_that_a_node_answers(node: Stored, cli: Cli) -> None:
+    """On queues, jobs, failures, schedules and nodes; each is recorded with the account."""
+    told = {
+        ("pause", "default"): "Queue default is paused.",
+        ("resume", "default"): "Queue default is resumed.",
+        ("limit", "queue", "default", "--rate", "5", "--burst", "2"): (
+            "Queue default has rate 5, burst 2."
+        ),
+        ("limit", "queue", "default", "--clear", "all"): "Queue default has no limit.",
+        ("priority", "9", "{first}"): "Job {first}: of priority 9 now.",
+        ("cancel", "{first}"): "Job {first}: cancelled.",
+        ("retry", "{first}"): "Job {first}: to run again.",
+        ("signal", "{first}", "approval", "true"): "Job {first} has the signal approval.",
+        ("restart", "--all", "--queue", "default"): "No such job.",
+        ("cancel", "--all", "--queue", "default"): "2 jobs ({second}, {first}): cancelled.",
+        ("drain", "node"): "Node node is draining; undrain or restart it to accept jobs again.",
+        ("undrain", "node"): "Node node accepts jobs again.",
+    }
+    first, second = node.enqueue({}, {})
+    for words, text in told.items():
+        numbered = [word.format(first=first) for word in words]
+        said = cli(*numbered).out.strip()
+        assert said == text.format(first=first, second=second)
+    whos = node.column("select distinct who from txqueue.action where what <> 'enqueue'")
+    assert len(whos) == 1
+
+
+def test_a_refusal_has_its_reason(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+    """As that of a node."""
+    (job_id,) = node.enqueue({})
+    assert run(["retry", str(job_id)], GlobalOptions()) == 1
+    said = capsys.readouterr().out
+    assert f"Job {job_id}: left unchanged." in said
+    assert f"job {job_id}" in said.splitlines()[1].lower()
+    assert "no live node is named venus" in complaint(capsys, "drain", "venus")
+    assert "no job has failed for good like" in complaint(capsys, "failures", "discard", "none")
+
+
+def test_a_role_without_the_right(
+    node: Stored, dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may read; the error names what it may not."""
+    (job_id,) = node.enqueue({})
+    reader = make_dsn(dsn, options="-c role=txqueue_read")
+    for words in (("cancel", str(job_id)), ("pause", "default")):
+        assert "permission denied" in complaint(capsys, *words, "--dsn", reader)
+    assert node.job(job_id)["state"] == "ready"
+
+
+def test_a_chosen_node_must_answer(
+    node: Stored, capsys: pytest.CaptureFixture[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database does not stand in for it."""
+
+    def ask(*_: object) -> None:
+        raise NodeUnavailable("no node answers")
+
+    monkeypatch.setattr("txqueue.cli.source._ask_one", ask)
+    assert "no node answers" in complaint(capsys, "pause", "default", "--node", "unix:node.sock")
+    assert node.value("select count(*) from txqueue.control where is_paused") == 0

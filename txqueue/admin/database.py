@@ -1,0 +1,74 @@
+"""Commands for operators without a node: carried out in the database, with the role's rights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, frozen
+
+from txqueue.admin.client import Link
+from txqueue.errors import AdminRefused, DatabaseUnavailable, TxqueueError
+from txqueue.node.operators.endpoint import DatabaseHandlers
+from txqueue.store.inquiries.reader import Session
+from txqueue.wire.admin_commands import checked_arguments
+
+FindArchived = Callable[[int], "dict[str, Any] | None"]
+
+
+@frozen
+class _Statements:
+    """Runs statements on a connection that blocks."""
+
+    _session: Session
+
+    async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        return self._session.rows(sql, parameters)
+
+    async def query_dicts(
+        self, sql: str, parameters: Sequence[object] = ()
+    ) -> list[dict[str, Any]]:
+        """Run a statement and return its rows as dictionaries."""
+        return self._session.dicts(sql, parameters)
+
+
+@frozen
+class _Archive:
+    """Reads archived jobs in this process."""
+
+    _find: FindArchived
+
+    async def job(self, days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, Any] | None:
+        """Return all columns of an archived job."""
+        return self._find(job_id) if days else None
+
+
+@define(eq=False, slots=False)
+class DatabaseLink(Link):
+    """Carries out commands in the database, as a node does; its coroutines never wait.
+
+    Args:
+        session: The connection.
+        who: The operator.
+        find_archived: Returns the columns of an archived job.
+    """
+
+    _session: Session
+    _who: str
+    _find_archived: FindArchived
+
+    def __attrs_post_init__(self) -> None:
+        archive = _Archive(self._find_archived)
+        statements = _Statements(self._session)
+        self._functions = DatabaseHandlers(statements, self._session.schema, archive).functions()
+
+    async def ask(self, command: type[Any], **arguments: Any) -> dict[str, Any]:
+        """Carry out a command; a refusal is the error that a node would answer with."""
+        given = checked_arguments(command, arguments)
+        try:
+            return dict(await self._functions[command](self._who, **given))
+        except (AdminRefused, DatabaseUnavailable):
+            raise
+        except TxqueueError as error:
+            raise AdminRefused(error.what, error.remedy) from None
