@@ -176,6 +176,8 @@ HEAD: Final = """\
 
 What programs import, by what they do with it. Coroutines of `txqueue` itself are Twisted's: await
 them inside the reactor.
+
+## The pages
 """
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -208,7 +210,7 @@ def reference() -> dict[str, str]:
 def _summary(page: Page) -> str:
     """Return what the first page says of another one."""
     names = ", ".join(f"`{name}`" for name in page.names if not _is_coroutine_of(name, page))
-    return f"## {page.heading}\n\n[{page.title}]({page.file}): {names}.\n"
+    return f"### {page.heading}\n\n[{page.title}]({page.file}): {names}.\n"
 
 
 def _is_coroutine_of(name: str, page: Page) -> bool:

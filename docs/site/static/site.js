@@ -10,8 +10,8 @@ const offerVersions = (select) => {
   select.onchange = () => location.assign(addressIn(select.value, select.dataset.page));
 };
 
-// Each group of the navigation folds; that of the page is open.
-const fold = (caption) => {
+// Each group of the navigation folds; that of the page is open, on the first page the first one.
+const fold = (caption, place) => {
   const list = caption.nextElementSibling;
   const group = document.createElement("details");
   const title = document.createElement("summary");
@@ -19,7 +19,8 @@ const fold = (caption) => {
   title.append(...caption.childNodes);
   caption.replaceWith(group);
   group.append(title, list);
-  group.open = list.querySelector(".current-page") || !document.querySelector(".toctree-l1.current");
+  const isFirst = place === 0 && !document.querySelector(".sidebar-tree .current-page");
+  group.open = isFirst || list.querySelector(".current-page") !== null;
 };
 
 // On a phone a row of a table is a block: its cells have the names of their columns.
