@@ -10,7 +10,8 @@ from tests.browser import Browser
 from tests.dashboards import log_in, served
 from tests.db.masters import Master
 from tests.db.test_dashboard_details import words
-from tests.db.test_parents import end
+from tests.db.test_parents import end, put
+from txqueue.store.driver.connection_pool import ConnectionPool
 
 
 async def test_a_job_that_has_failed_for_good_shows_its_last_failure_once(
@@ -68,7 +69,7 @@ async def test_a_child_that_was_cancelled_because_of_its_parent_tells_why(
     panel = words(text.partition('class="panel why')[2].partition("</section>")[0])
     assert f"unless these are done: job {parent} ({outcome})" in panel
     assert f"txqueue retry {parent} {child}" in panel
-    family = text.partition('class="family"')[2].partition("</section>")[0]
+    family = text.partition('class="graph"')[2].partition("</section>")[0]
     for job_id in (good, parent):
         assert f'href="/jobs/{job_id}"' in family
     assert f'href="/jobs/{parent}"' in text.partition('class="panel why')[2].partition("</p>")[0]
@@ -176,3 +177,36 @@ async def test_the_steps_of_a_hidden_type(node: Master, browser: Browser, reason
     text = (await browser.get(f"/jobs/{job_id}")).text
     assert "secret" not in text
     assert "charge" in text
+
+
+async def test_a_page_of_many_members_and_steps_reads_few_rows(
+    node: Master, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the first of each state, with the number of all."""
+    many = "generate_series(1, 3000)"
+    ids = node.column(f"select txqueue.enqueue('test.kind', '{{}}') from {many}")
+    callback = put(node, ids, after_any_end=True)
+    end(node, "failed", ids[7])
+    node.cursor.execute(
+        "insert into txqueue.job_step (job_id, name, kind, ended_at)"
+        " select %s, 'page ' || number, 'step', now() from generate_series(1, 9000) as number",
+        (callback,),
+    )
+    node.cursor.execute(
+        """update txqueue.job set options = options || '{"steps": true}' where job_id = %s""",
+        (callback,),
+    )
+    counts = []
+    query = ConnectionPool.query_dicts
+
+    async def counting(pool: ConnectionPool, sql: str, parameters: Any) -> Any:
+        counts.append(len(rows := await query(pool, sql, parameters)))
+        return rows
+
+    monkeypatch.setattr(ConnectionPool, "query_dicts", counting)
+    text = (await browser.get(f"/jobs/{callback}")).text
+    graph = text.partition('class="graph"')[2].partition("</section>")[0]
+    assert f'href="/jobs/{ids[7]}"' in graph
+    assert "the first of 1 failed, " in words(graph)
+    assert len(text) < 150_000
+    assert sum(counts) < 150

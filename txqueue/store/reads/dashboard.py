@@ -1,4 +1,4 @@
-"""Read-only queries for the dashboard: changes, charts, one queue or work type, a job's relations.
+"""Read-only queries for the dashboard: changes, charts, one queue, one work type.
 
 See `txqueue.store.reads.queue_state`.
 """
@@ -20,7 +20,6 @@ have an index by these."""
 Column = Literal["queue", "work_type"]
 """What a name is of."""
 
-_FAMILY_TOLD = 20
 _OTHER: Mapping[Column, Column] = {"queue": "work_type", "work_type": "queue"}
 _LOOKED = "state, queue, work_type, incarnation, not_before"
 # Ready jobs, which may be many, are found by the index of their queue.
@@ -117,40 +116,6 @@ def about_chart(
     return ask(
         f"select * from {schema}.chart(%s, %s, %s, %s)",
         (span.total_seconds(), step.total_seconds(), queue, work_type),
-    )
-
-
-def about_family(schema: str, job_id: int, after: object = None) -> Inquiry[dict[str, Rows]]:
-    """Query the jobs that a job waits for or waited for, and those that wait for it.
-
-    Args:
-        schema: The name of the schema.
-        job_id: The job's number.
-        after: The numbers of its parents as its options name them, by which they are found once it
-            has ended.
-
-    Returns:
-        ``parents`` and ``children``: number, state and work type of each, at most twenty.
-    """
-    parents, children = yield from together(
-        rows_of(_relatives(schema, job_id, "child", "parent")),
-        rows_of(_relatives(schema, job_id, "parent", "child")),
-    )
-    if not parents and isinstance(after, list):
-        parents = yield Question(
-            "select its.job_id, its.state::text as state, its.work_type, null as any_end"
-            f" from unnest(%s::bigint[]) as parent, lateral {schema}.find_job(parent) as its",
-            (after[:_FAMILY_TOLD],),
-        )
-    return {"parents": parents, "children": children}
-
-
-def _relatives(schema: str, job_id: int, source: str, target: str) -> Question:
-    return Question(
-        f"select link.{target} as job_id, its.state::text as state, its.work_type, link.any_end"
-        f" from {schema}.job_parent as link, lateral {schema}.find_job(link.{target}) as its"
-        f" where link.{source} = %s order by link.{target} limit %s",
-        (job_id, _FAMILY_TOLD),
     )
 
 

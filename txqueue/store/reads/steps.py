@@ -154,28 +154,32 @@ def about_holder(schema: str, work_type: str, key: str) -> Inquiry[int]:
 def _shown(
     schema: str, steps: Sequence[Mapping[str, Any]], hidden: str | None
 ) -> Inquiry[list[dict[str, Any]]]:
-    """Add the types of called jobs, and replace values that are not to be shown."""
+    """Add the types and states of called jobs, and replace values that are not to be shown."""
     children = [step["child"] for step in steps if step.get("child")]
     found: Sequence[Mapping[str, Any]] = ()
     if children:
         found = yield Question(
-            f"select job.job_id, job.work_type, {_HIDES.format(schema=schema)}"
-            " where job.job_id = any (%s)",
+            "select job.job_id, job.work_type, job.state::text as state,"
+            f" {_HIDES.format(schema=schema)} where job.job_id = any (%s)",
             (children,),
         )
     # The type of a child that is gone is unknown, so its result is not shown.
     of_children = dict.fromkeys(children, hidden or "redacted")
     of_children |= {row["job_id"]: hidden or _hidden(row) for row in found}
-    types = {row["job_id"]: row["work_type"] for row in found}
+    known = {row["job_id"]: (row["work_type"], row["state"]) for row in found}
     return [
         _without(
-            {**step, "child_type": types.get(step.get("child"))},
+            {**step, **_child(*known.get(step.get("child"), (None, None)))},
             of_children.get(step.get("child"), hidden),
             "result",
             "error",
         )
         for step in steps
     ]
+
+
+def _child(work_type: str | None, state: str | None) -> dict[str, str | None]:
+    return {"child_type": work_type, "child_state": state}
 
 
 def _without(row: Mapping[str, Any], hidden: str | None, *names: str) -> dict[str, Any]:

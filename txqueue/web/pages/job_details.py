@@ -13,7 +13,6 @@ from txqueue.policy.findings.explanation import Explanation
 from txqueue.policy.findings.reason import DAMAGE_REMEDY
 from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.jobs import about_archived_days
-from txqueue.store.reads.dashboard import about_family
 from txqueue.store.reads.job_details import (
     ENDS,
     about_archived_job,
@@ -21,9 +20,11 @@ from txqueue.store.reads.job_details import (
     about_job,
     about_obstacles,
 )
+from txqueue.store.reads.relations import about_relatives
 from txqueue.store.reads.steps import about_steps
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
+from txqueue.web.relations import relations
 
 T = TypeVar("T")
 # What delays a job by a time or limit that the application or an operator has chosen.
@@ -45,8 +46,8 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
     if explanation is not None and explanation.reason in _SAID:
         explanation = None
     options = row["options"] if isinstance(row["options"], dict) else {}
-    family = await services.reads.find(about_family(schema, job_id, options.get("after")))
-    has_parents = family["parents"] or "parents" in options
+    relatives = await services.reads.find(about_relatives(schema, job_id, options.get("after")))
+    has_parents = relatives["parents"] or "parents" in options
     batch, steps = None, _NO_STEPS
     if has_parents:
         # Its history may be gone, or counting take too long.
@@ -63,7 +64,8 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
         job=row,
         why=explanation,
         is_expected=is_expected(explanation),
-        **family,
+        relatives=relatives,
+        graph=relations(row, relatives, steps["steps"]),
         batch=batch,
         steps=steps["steps"],
         most_steps=_STEPS_SHOWN,
