@@ -208,7 +208,7 @@ def reference() -> dict[str, str]:
 
 
 def _summary(page: Page) -> str:
-    """Return what the first page says of another one."""
+    """Return how the first page describes another one."""
     names = ", ".join(f"`{name}`" for name in page.names if not _is_coroutine_of(name, page))
     return f"### {page.heading}\n\n[{page.title}]({page.file}): {names}.\n"
 

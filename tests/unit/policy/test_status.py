@@ -116,10 +116,11 @@ def test_while_a_node_drains_each_warning_stands() -> None:
     assert kinds(found) == [("dead_node", "a")]
 
 
-def test_failed_jobs_are_pointed_at() -> None:
-    """With the command that shows them."""
-    (found,) = warned(live_of(row("default", "failed", 1)), node("a"))
-    assert found["remedy"].endswith("txqueue jobs --state failed --type mail")
+@pytest.mark.parametrize(("work_type", "shown"), [("mail", "mail"), ("a b", "'a b'")])
+def test_failed_jobs_are_pointed_at(work_type: str, shown: str) -> None:
+    """With the command that shows them, in which a name with a blank is one word."""
+    (found,) = warned(live_of(row("default", "failed", 1, work_type=work_type)), node("a"))
+    assert found["remedy"].endswith(f"txqueue jobs --state failed --type {shown}")
 
 
 def test_pauses_are_warned_of_with_the_command_to_resume() -> None:

@@ -14,6 +14,7 @@ from txqueue.model.humanize import (
     joined,
     limit_command,
     resume_command,
+    word,
 )
 from txqueue.policy.findings.blocked_jobs import COUNTED_BY_NAME
 from txqueue.policy.findings.finding import FAULT, WARNING, Finding, Row, Topic
@@ -200,7 +201,7 @@ def _failed(live: LiveJobs) -> Iterator[Finding]:
     see = "see why with: txqueue jobs --state failed"
     for work_type, jobs in _sums(live.work_types, "work_type", "failed").items():
         what = f"{counted(jobs, 'job')} of {work_type} failed for good"
-        yield Finding(what, _ENDED, f"{see} --type {work_type}", work_type)
+        yield Finding(what, _ENDED, f"{see} --type {word(work_type)}", work_type)
     if jobs := live.other_types.jobs.get("failed", 0):
         yield Finding(f"{counted(jobs, 'job')} of other work types failed for good", _ENDED, see)
 
