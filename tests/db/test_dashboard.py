@@ -80,7 +80,8 @@ async def test_a_callback_s_page_has_the_progress_of_its_batch(
     alone = (await browser.get(f"/jobs/{ids[0]}")).text
     assert "2 of 25 jobs have ended: 1 done, 1 failed" in waiting
     assert '<progress max="25" value="2"' in waiting
-    assert "the first of" in waiting
+    assert f'href="/jobs?batch={callback}&amp;state=failed"' in waiting
+    assert "1 failed</span>" in waiting
     assert "25 of 25 jobs have ended: 24 done, 1 failed" in ended
     assert "<progress" not in alone
 

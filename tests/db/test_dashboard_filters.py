@@ -10,6 +10,7 @@ import pytest
 from tests.browser import Browser
 from tests.dashboards import served
 from tests.db.masters import Master, in_each_state
+from tests.db.test_parents import end, put
 from txqueue.store.reads import job_search
 from txqueue.web import acts
 from txqueue.web.pages import job_list
@@ -197,3 +198,25 @@ async def test_names_with_recent_jobs_are_suggested(node: Master, dsn: str) -> N
     assert [unescape(name) for name in names] == [HOSTILE, "mail", "shop.Order"]
     assert 'list="known-queue"' in text
     assert 'list="known-tenant"' not in text
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+async def test_the_jobs_of_a_batch_are_listed_by_state(
+    node: Master, browser: Browser, bound: int, has_ended: bool
+) -> None:
+    """Also once its callback has ended, and however many jobs are newer."""
+    ids = node.enqueue({}, {}, {})
+    callback = put(node, ids, after_any_end=True)
+    end(node, "failed", ids[1])
+    for job_id in [ids[0], ids[2], callback] if has_ended else []:
+        end(node, "done", job_id)
+    others = node.enqueue(*[{} for _ in range(2 * bound)])
+    found = {
+        state: re.findall(
+            r'id="j-(\d+)"', (await browser.get(f"/jobs?batch={callback}{state}")).text
+        )
+        for state in ("", "&state=failed")
+    }
+    assert found == {"": [str(each) for each in ids[::-1]], "&state=failed": [str(ids[1])]}
+    assert (await browser.get(f"/jobs?batch={others[0]}")).status == 200
+    assert (await browser.get("/jobs?batch=x")).status == 400

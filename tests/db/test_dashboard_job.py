@@ -207,6 +207,7 @@ async def test_a_page_of_many_members_and_steps_reads_few_rows(
     text = (await browser.get(f"/jobs/{callback}")).text
     graph = text.partition('class="graph"')[2].partition("</section>")[0]
     assert f'href="/jobs/{ids[7]}"' in graph
-    assert "the first of 1 failed, " in words(graph)
+    assert "and 2,99" in words(graph)
+    assert "1 failed" in words(text.partition('id="batch"')[2].partition("</section>")[0])
     assert len(text) < 150_000
     assert sum(counts) < 150

@@ -22,6 +22,7 @@ USUAL: Mapping[str, str] = {
 
 MORE: Mapping[str, tuple[str, str]] = {
     "node": ("Node", "mail-2"),
+    "batch": ("Batch", "number of its callback"),
     "tag": ("Tag", "campaign=spring"),
     "payload": ("Payload", "order_id=42"),
     "error": ("Error", "timed out"),

@@ -2,8 +2,8 @@
 filter may have meant.
 
 Filters are a mapping by name. Those of columns, and the texts ``error``, ``waiting_for``,
-``since``, ``until`` and ``updated_since``, have one value each; ``tag`` and ``payload`` have lists
-of texts, of which all must hold.
+``since``, ``until``, ``updated_since`` and ``batch``, have one value each; ``tag`` and ``payload``
+have lists of texts, of which all must hold.
 """
 
 from __future__ import annotations
@@ -45,6 +45,16 @@ _COLUMNS = {
         "job.state = 'assigned' and job.started_at <= clock_timestamp() - make_interval(secs => %s)"
     ),
 }
+# The jobs that a callback waits for, or that its options name once it does not.
+_MEMBERS = """job.job_id = any (array(
+    select member.id from (select %s::bigint) as given (callback), lateral (
+        select parent from {schema}.job_parent where child = callback
+         union all
+        select named::bigint from {schema}.find_job(callback) as its,
+               lateral (select {schema}.readable_json(its.options) -> 'after') as kept (ids),
+               jsonb_array_elements_text(
+                   case jsonb_typeof(ids) when 'array' then ids else '[]' end) as named
+    ) as member (id)))"""
 _NO_ACT = Act("", (), ())
 # Of those that wait, a retry of all that match starts none before its time but for a retry.
 _IS_RETRIED = "(job.state <> 'waiting' or job.waiting_for = 'time' and job.attempt > 0)"
@@ -149,6 +159,12 @@ def _tagged(text: str) -> _Condition:
     return _Condition("value -> 'tags' ->> %s::text = %s", (tag.name, tag.value), "options")
 
 
+def _of_batch(text: str) -> _Condition:
+    if not text.isdecimal() or len(text) > 18:
+        raise ConfigurationError("a batch is named by a number", "write that of its callback")
+    return _Condition(_MEMBERS, (text,))
+
+
 def _with_payload(text: str) -> _Condition:
     payload = read_payload_filter(text)
     condition = "(value ->> %s::text = %s or value -> %s::text = %s::jsonb)"
@@ -191,6 +207,7 @@ def _at_moment(compared: str, text: str) -> _Condition:
 
 
 _MAKERS: Mapping[str, Callable[[str], _Condition]] = {
+    "batch": _of_batch,
     "waiting_for": _waiting_for,
     "since": _since,
     "until": _until,

@@ -26,7 +26,8 @@ async def jobs(services: PageServices, request: PageRequest) -> Reply:
     last_id = int(text) if text.isdecimal() and len(text) < 19 else None
     filters = chosen_filters(request)
     bounded = {**filters, "after": last_id}
-    inquiry = about_found(services.reads.schema, bounded, _ON_A_PAGE, is_bounded=True)
+    is_bounded = filters["batch"] is None
+    inquiry = about_found(services.reads.schema, bounded, _ON_A_PAGE, is_bounded=is_bounded)
     jobs_page = await services.reads.find(inquiry)
     return services.show(
         "jobs",
