@@ -39,6 +39,7 @@ def _lasting(days: int) -> Decorator:
     cls=Group,
     no_args_is_help=False,
     short_help="Make the certificates of nodes and operators.",
+    examples=("certs init --dir CERTS", "certs issue node-1 --dir CERTS"),
 )
 def certs() -> None:
     """Make the certificates that authenticate nodes and operators."""
@@ -47,7 +48,7 @@ def certs() -> None:
     require_packages()
 
 
-@command(within=certs)
+@command(None, "certs init --dir CERTS", within=certs)
 @_folder
 @_lasting(3650)
 def init(options: GlobalOptions, folder: Path, days: int) -> None:
@@ -57,7 +58,9 @@ def init(options: GlobalOptions, folder: Path, days: int) -> None:
     _tell(options, make_authority(folder, days))
 
 
-@command(within=certs)
+@command(
+    None, "certs issue node-1 --dir CERTS", "certs issue ann --operator --dir CERTS", within=certs
+)
 @click.argument("name", metavar="NODE")
 @_folder
 @click.option(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 APP = "txqueue.demo.work"
 
 
-@command("Run a database, a node and jobs here, and clean up.")
+@command("Run a database, a node and jobs here, and clean up.", "demo", "demo --jobs 10000")
 @click.option("--jobs", type=click.IntRange(1), default=100_000, show_default=True)
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
 def demo(options: GlobalOptions, jobs: int, workers: int) -> int:
@@ -101,7 +101,11 @@ FIRST_PORT, PORTS = 8390, 10
 _WEB: Final = ("-c", "from txqueue.cli import main; main()", "web")
 
 
-@command("Run a database, a node and the dashboard here.")
+@command(
+    "Run a database, a node and the dashboard here.",
+    "dev --app tasks",
+    "dev --app tasks --queues default,mail --workers 2",
+)
 @click.option(
     "--app",
     multiple=True,

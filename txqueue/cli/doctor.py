@@ -172,7 +172,7 @@ _WIDTH = 9
 _AGE = re.compile(r"(?<=transaction open for )[^;,]+")
 
 
-@command("Check an installation: database, roles, nodes, files.")
+@command("Check an installation: database, roles, nodes, files.", "doctor", "doctor --json")
 @click.option(
     "--tls-dir",
     metavar="DIR",

@@ -141,7 +141,12 @@ BATCH = 1000
 LISTED = 10
 
 
-@command("Enqueue a job.")
+@command(
+    "Enqueue a job.",
+    """enqueue shop.SendReceipt '{"order_id": 7}'""",
+    """enqueue shop.SendReceipt '{"order_id": 7}' --priority 7 --unique order-7""",
+    "enqueue shop.SendReceipt - --count 100",
+)
 @click.argument("work_type", metavar="TYPE")
 @click.argument("payload", metavar="JSON")
 @declared(*OPTIONS)
@@ -222,7 +227,7 @@ def _told(ids: list[int], new: list[int], rows: dict[int, dict[str, Any]] | None
     return f"Enqueued {amount(len(new))} jobs: {listed}."
 
 
-@command("Enqueue copies of jobs that have ended.")
+@command("Enqueue copies of jobs that have ended.", "repeat 17", "repeat 17 18 --json")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER)
 def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
     """Enqueue a new job with the same payload for each job that has ended.

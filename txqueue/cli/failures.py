@@ -33,7 +33,12 @@ MOST_JOBS, MOST_KINDS = 10_000, 1000
 second."""
 
 
-@click.group(cls=Group, invoke_without_command=True, short_help="Show failures by kind.")
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    short_help="Show failures by kind.",
+    examples=("failures", "failures retry FINGERPRINT", "failures discard FINGERPRINT"),
+)
 @click.pass_context
 def failures(context: click.Context) -> None:
     """Show failed jobs, and jobs that wait for a retry, by kind of error."""
@@ -46,7 +51,7 @@ def failures(context: click.Context) -> None:
     show(options, {"failures": kinds}, lambda: _list(kinds))
 
 
-@command("Retry all failures of a kind.", within=failures)
+@command("Retry all failures of a kind.", "failures retry FINGERPRINT", within=failures)
 @click.argument("fingerprint")
 def retry(options: GlobalOptions, fingerprint: str) -> None:
     """Retry all jobs with this kind of failure now, of all work types."""
@@ -59,7 +64,7 @@ def retry(options: GlobalOptions, fingerprint: str) -> None:
     _tell(options, document, f"{counted(document['retried'], 'job')} to run again.")
 
 
-@command("Give up all failures of a kind.", within=failures)
+@command("Give up all failures of a kind.", "failures discard FINGERPRINT", within=failures)
 @click.argument("fingerprint")
 def discard(options: GlobalOptions, fingerprint: str) -> None:
     """Turn failed jobs with this kind of failure, of all work types, into cancelled ones.
@@ -71,7 +76,9 @@ def discard(options: GlobalOptions, fingerprint: str) -> None:
     say(options, document, f"{counted(total, 'job')} discarded.")
 
 
-@command("Postpone all failures of a kind.", within=failures)
+@command(
+    "Postpone all failures of a kind.", "failures postpone FINGERPRINT --for 1h", within=failures
+)
 @click.argument("fingerprint")
 @click.option(
     "--for",

@@ -46,7 +46,7 @@ _spanning = together(
 )
 
 
-@command()
+@command(None, "history --state failed", "history --from 2026-11-01 --to 2026-11-08")
 @_spanning
 @selecting("queue", "work_type", states=ENDED)
 @limited(most=1_000_000)
@@ -87,7 +87,7 @@ def history(
     _warn(unread)
 
 
-@command("Count ended jobs per hour and work type.")
+@command("Count ended jobs per hour and work type.", "stats", "stats --from 2026-11-01")
 @_spanning
 def stats(options: GlobalOptions, since: datetime | None, until: datetime | None) -> None:
     """Count ended jobs per hour and work type, with their run times and waiting times.
@@ -111,7 +111,11 @@ def stats(options: GlobalOptions, since: datetime | None, until: datetime | None
     _warn(unread)
 
 
-@command("Archive old history as Parquet, and drop it.")
+@command(
+    "Archive old history as Parquet, and drop it.",
+    "archive --to /backup/jobs",
+    "archive --to s3://bucket/jobs --before 2026-11-01",
+)
 @valued("--to", "LOCATION", "A folder, or s3://bucket/prefix.", "location")
 @moment_option(
     "--before", "before", "All days before this one, not only those past retention.", metavar="DAY"

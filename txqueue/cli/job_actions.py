@@ -88,7 +88,11 @@ def _choosing(act: str) -> Decorator:
     )
 
 
-@command("End jobs, even running ones; give up failed ones.")
+@command(
+    "End jobs, even running ones; give up failed ones.",
+    "cancel 17 18",
+    "cancel --all --queue mail --state ready",
+)
 @_choosing("cancel")
 def cancel(options: GlobalOptions, /, ids: Sequence[int], **filters: Any) -> int:
     """End jobs: waiting ones at once, running ones when their node receives the request.
@@ -99,7 +103,11 @@ def cancel(options: GlobalOptions, /, ids: Sequence[int], **filters: Any) -> int
     return _carry_out(options, _chosen(ids, filters), "cancel")
 
 
-@command("End runs, such as hung ones, and run their jobs again.")
+@command(
+    "End runs, such as hung ones, and run their jobs again.",
+    "restart 17",
+    "restart --all --running-for 1h --type shop.SendReceipt",
+)
 @_choosing("restart")
 @click.option(
     "--running-for", type=Length(), help="Only jobs that have been running for 10min, 2h or longer."
@@ -128,7 +136,12 @@ def restart(
     return _carry_out(options, _chosen(ids, filters), "restart", is_counted=is_counted)
 
 
-@command("Run failed or cancelled jobs again.")
+@command(
+    "Run failed or cancelled jobs again.",
+    "retry 17",
+    "retry --all --type shop.SendReceipt",
+    "retry 17 --from charge",
+)
 @_choosing("retry")
 @click.option("--from", "step", help="Do this step of each job again, and all after it.")
 def retry(options: GlobalOptions, /, ids: Sequence[int], step: str | None, **filters: Any) -> int:
@@ -151,7 +164,7 @@ async def _retry_from(
     return {"retried": [each for each in some if each not in errors], "refused": refused}
 
 
-@command("Give jobs another priority.")
+@command("Give jobs another priority.", "priority 9 17 18", "priority 2 --all --queue mail")
 @click.argument("to", metavar="PRIORITY", type=click.IntRange(0, 9))
 @_choosing("set_priority")
 def priority(options: GlobalOptions, /, to: int, ids: Sequence[int], **filters: Any) -> int:

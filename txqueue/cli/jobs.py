@@ -33,7 +33,7 @@ from txqueue.cli.output import (
     styled,
 )
 from txqueue.cli.source import note_unknown_names, or_archived, read, read_database
-from txqueue.model.humanize import age, amount, counted, cut, duration, moment, plain
+from txqueue.model.humanize import age, amount, counted, cut, duration, moment, plain, state_word
 from txqueue.model.job_filters import tags_of
 from txqueue.policy.findings.reason import DAMAGE_REMEDY
 
@@ -52,7 +52,7 @@ NAME_SHOWN = 40
 def shown_state(row: Mapping[str, Any]) -> Text:
     """Return a job's state, with what it waits for."""
     state, reason = row["state"], _reason(row)
-    return job_state(state, f"{state}: {reason}" if reason else state)
+    return job_state(state, f"{state_word(state)}: {reason}" if reason else None)
 
 
 def _reason(row: Mapping[str, Any]) -> str | None:
@@ -230,7 +230,12 @@ STATES = ("waiting", "ready", "assigned", "done", "failed", "cancelled")
 NUMBER = click.IntRange(0, 2**63 - 1)
 
 
-@command()
+@command(
+    None,
+    "jobs --state failed",
+    "jobs --queue mail --running-for 10min",
+    "jobs --payload order_id=7 --since 2h",
+)
 @selecting(*JOB_COLUMNS, states=STATES)
 @on_node()
 @searching()
@@ -271,7 +276,7 @@ def jobs(
         note(options, f"More: --after {page.next}")
 
 
-@command()
+@command(None, "job 17", "job 17 --json")
 @click.argument("job_id", metavar="ID", type=NUMBER)
 def job(options: GlobalOptions, job_id: int) -> None:
     """Show all that is stored about a job."""
@@ -288,7 +293,7 @@ def job(options: GlobalOptions, job_id: int) -> None:
     show(options, whole, lambda: whole_job(whole, whole["at"]))
 
 
-@command()
+@command(None, "explain 17", "explain 17 --json")
 @click.argument("job_id", metavar="ID", type=NUMBER)
 def explain(options: GlobalOptions, job_id: int) -> None:
     """Explain why a job does not run, and what would make it run."""

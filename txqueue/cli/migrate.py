@@ -14,7 +14,7 @@ from txqueue.cli.source import ask_node
 from txqueue.errors import TxqueueError
 
 
-@command("Create or upgrade the schema.")
+@command("Create or upgrade the schema.", "migrate", "migrate --sql")
 @click.option("--sql", is_flag=True, help="Print the script for an empty database; run nothing.")
 def migrate(options: GlobalOptions, sql: bool) -> None:
     """Create or upgrade the schema; safe to run on many hosts at once."""
@@ -68,7 +68,7 @@ def _lines(report: Mapping[str, Any], schema: str) -> Lines:
 PATIENCE = 4.0
 
 
-@command()
+@command(None, "health", "health --ready")
 @click.option("--ready", is_flag=True, help="Fail unless the node can start jobs now.")
 def health(options: GlobalOptions, ready: bool) -> int:
     """Tell whether the node of this host is live, or ready."""

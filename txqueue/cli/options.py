@@ -15,7 +15,7 @@ import click
 from attrs import define
 
 from txqueue.errors import TxqueueError
-from txqueue.model.humanize import length_of, moment_of
+from txqueue.model.humanize import length_of, moment_of, state_word
 
 if TYPE_CHECKING:
     from txqueue.system.settings import Settings
@@ -110,11 +110,24 @@ def _split_help(command: click.Command, context: click.Context, formatter: Any) 
                 formatter.write_dl(records[own])
 
 
-class Command(click.Command):
-    """A command that takes the options of every command."""
+def _write_examples(examples: Sequence[str], formatter: Any) -> None:
+    """Write the examples of a help; their lines stay whole, to be copied."""
+    if examples:
+        with formatter.section("Examples"):
+            for words in examples:
+                formatter.write(f"{'':{formatter.current_indent}}txqueue {words}\n")
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
+
+class Command(click.Command):
+    """A command that takes the options of every command.
+
+    Attributes:
+        examples: What its help shows: command lines without the first word.
+    """
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*arguments, **settings)
+        self.examples = examples
         self.params += options_of_every_command()
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -136,24 +149,29 @@ class Command(click.Command):
         return text
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the help of the options."""
+        """Write the examples, then the help of the options."""
+        _write_examples(self.examples, formatter)
         _split_help(self, ctx, formatter)
 
 
 def command(
-    short_help: str | None = None, *, name: str | None = None, within: click.Group | None = None
+    short_help: str | None = None,
+    *examples: str,
+    name: str | None = None,
+    within: click.Group | None = None,
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a function a command, which gets the `GlobalOptions` as its first argument.
 
     Args:
         short_help: The line in the list of all commands; the first one of the docstring if None.
+        examples: The examples of its help: command lines without the first word.
         name: The name of the command; that of the function if None.
         within: The group that has the command.
     """
     register: Any = click.command if within is None else within.command
 
     def made(function: Callable[..., Any]) -> click.Command:
-        got: click.Command = register(name, cls=Command, short_help=short_help)(
+        got: click.Command = register(name, cls=Command, short_help=short_help, examples=examples)(
             click.pass_obj(function)
         )
         return got
@@ -167,8 +185,9 @@ class Group(click.Group):
     command_class = Command
     group_class = type
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*arguments, **settings)
+        self.examples = examples
         self.params += options_of_every_command()
 
     def resolve_command(
@@ -205,8 +224,9 @@ class Group(click.Group):
         return list(self.commands)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the help of the commands, then of the options."""
+        """Write the help of the commands, the examples, then the help of the options."""
         self.format_commands(ctx, formatter)
+        _write_examples(self.examples, formatter)
         _split_help(self, ctx, formatter)
 
 
@@ -222,20 +242,27 @@ class Finite(click.FloatRange):
 
 
 class StateOf(click.Choice):  # type: ignore[type-arg]  # It takes none in click 8.1.
-    """One of some states; in place of a name that others have, the error has the state's."""
+    """One of some states, by the words that people read.
+
+    In place of a name that others have, the error has the state's.
+    """
+
+    def __init__(self, states: Sequence[str]) -> None:
+        super().__init__([state_word(state) for state in states])
+        self._states = dict(zip(self.choices, states, strict=True))
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the state."""
         from txqueue.model.names_elsewhere import state_elsewhere
 
         try:
-            state: str = super().convert(value, param, ctx)
+            word: str = super().convert(state_word(value), param, ctx)
         except click.BadParameter:
-            said = state_elsewhere(value)
+            said = state_elsewhere(value).replace("assigned", state_word("assigned"))
             if said.removeprefix("write ") not in self.choices:
                 raise
             self.fail(f"{value!r} is no state here: {said}.", param, ctx)
-        return state
+        return str(self._states[word])
 
 
 def valued(flag: str, metavar: str, text: str, name: str | None = None) -> Decorator:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict, frozen
 
 from txqueue.errors import AdminRefused
-from txqueue.model.humanize import age, amount, duration, plain
+from txqueue.model.humanize import age, amount, duration, plain, state_word
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -132,7 +132,7 @@ def styled(text: object, style: str = "") -> Text:
 
 def job_state(state: str, text: str | None = None) -> Text:
     """Return the state of a job, or a text about it, in the colour of the state."""
-    return styled(state if text is None else text, _COLOURS.get(state, ""))
+    return styled(state_word(state) if text is None else text, _COLOURS.get(state, ""))
 
 
 def local_time(moment: datetime) -> str:

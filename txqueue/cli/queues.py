@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from txqueue.admin import Admin
 
 
-@command()
+@command(None, "limits", "limits --json")
 def limits(options: GlobalOptions) -> None:
     """Show pauses and limits."""
     from txqueue.store.reads.queue_state import about_controls
@@ -30,7 +30,7 @@ def limits(options: GlobalOptions) -> None:
     show(options, {"limits": controls}, lambda: listing("Limits", _LIMITS, controls, _NO_LIMIT))
 
 
-@command()
+@command(None, "actions", "actions --subject 'queue mail'")
 @click.option("--subject", help="Only acts on this subject, such as 'queue mail' or 'job 7'.")
 @limited()
 def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
@@ -102,21 +102,26 @@ _held = together(
 )
 
 
-@command("Pause a queue until it is resumed.")
+@command("Pause a queue until it is resumed.", "pause mail", "pause --tenant acme")
 @_held
 def pause(options: GlobalOptions, /, **names: str | None) -> None:
     """Pause a QUEUE, a group or a tenant until it is resumed; running jobs continue."""
     _switch(options, names, "pause", is_paused=True)
 
 
-@command("Resume a paused queue.")
+@command("Resume a paused queue.", "resume mail", "resume --tenant acme")
 @_held
 def resume(options: GlobalOptions, /, **names: str | None) -> None:
     """Resume a paused QUEUE, group or tenant."""
     _switch(options, names, "resume", is_paused=False)
 
 
-@command("Limit a queue, a group or a tenant.")
+@command(
+    "Limit a queue, a group or a tenant.",
+    "limit queue mail --concurrency 20 --rate 5",
+    "limit tenant acme --share 3",
+    "limit queue mail --clear rate",
+)
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("key")
 @click.option("--concurrency", type=click.IntRange(1), help="Jobs that may run at a time.")
@@ -166,14 +171,14 @@ def limit(
     say(options, document, f"{kind.capitalize()} {key} has {_limits(control)}.")
 
 
-@command("Drain a node: it accepts no more jobs.")
+@command("Drain a node: it accepts no more jobs.", "drain node-1")
 @click.argument("name", metavar="NODE")
 def drain(options: GlobalOptions, name: str) -> None:
     """Drain a NODE: it accepts no more jobs, passes on unstarted ones, finishes running ones."""
     _switch_node(options, name, "drain_node", "draining")
 
 
-@command("Let a draining node accept jobs again.")
+@command("Let a draining node accept jobs again.", "undrain node-1")
 @click.argument("name", metavar="NODE")
 def undrain(options: GlobalOptions, name: str) -> None:
     """Let a draining NODE accept jobs again."""

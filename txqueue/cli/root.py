@@ -5,6 +5,7 @@ output.
 from __future__ import annotations
 
 import errno
+import json
 import signal
 import sys
 from collections.abc import Sequence
@@ -79,6 +80,14 @@ _HOMES: Final = {
 }
 
 
+@click.command("help", hidden=True)
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.pass_obj
+def _help(options: GlobalOptions, words: tuple[str, ...]) -> None:
+    """Show the help of a command, as --help does."""
+    root.main([*words, "--help"], prog_name="txqueue", standalone_mode=False, obj=options)
+
+
 class Commands(Group):
     """The commands; the module of each is imported when it is used, as all take a while."""
 
@@ -92,6 +101,8 @@ class Commands(Group):
         cmd_name: str,
     ) -> click.Command | None:
         """Return a command; None if there is none of that name."""
+        if cmd_name == "help":
+            return _help
         if cmd_name in _LABORATORY:
             return _installed_command(cmd_name)
         if cmd_name not in _HOMES:
@@ -101,7 +112,12 @@ class Commands(Group):
         return command
 
 
-@click.group(cls=Commands, invoke_without_command=True)
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    examples=("dev --app tasks", "status", "help enqueue"),
+)
 @click.version_option(package_name="txqueue", message="%(prog)s %(version)s")
 @click.pass_context
 def root(context: click.Context) -> None:
@@ -133,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         discard_output()
         status = DONE
     except OSError as error:
-        _complain(f"the output cannot be written: {error.strerror or error}", options)
+        _complain(error, f"the output cannot be written: {error.strerror or error}", options)
         discard_output()
         status = FAULT
     sys.exit(status)
@@ -152,12 +168,12 @@ def run(arguments: Sequence[str] | None, options: GlobalOptions) -> int:
         return int(status or DONE)
     except BrokenPipeError:
         raise
-    except (KeyboardInterrupt, click.Abort):
-        _complain("interrupted", options)
+    except (KeyboardInterrupt, click.Abort) as error:
+        _complain(error, "interrupted", options)
         return INTERRUPTED
     except Exception as error:
         line, status = error_line(error)
-        _complain(line, options)
+        _complain(error, line, options)
         return status
 
 
@@ -188,11 +204,17 @@ def _meaning(error: click.NoSuchOption) -> str:
     return option_elsewhere(error.option_name, [name for each in options for name in each.opts])
 
 
-def _complain(line: str, options: GlobalOptions) -> None:
+def _complain(error: BaseException, line: str, options: GlobalOptions) -> None:
+    """Print an error: a line for people, or a JSON document with --json."""
     if options.debug:
         import traceback
 
         traceback.print_exc()
     from txqueue.model.humanize import plain
 
+    if options.json:
+        what, remedy = getattr(error, "what", line), getattr(error, "remedy", "")
+        document = {"error": type(error).__name__, "what": what, "remedy": remedy}
+        click.echo(json.dumps(document), err=True)
+        return
     click.echo(f"error: {plain(' '.join(line.split()))}", err=True)

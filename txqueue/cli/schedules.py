@@ -38,7 +38,7 @@ from txqueue.cli.output import (
 )
 from txqueue.cli.source import account, note_unknown_names, open_session, operate, read_database
 from txqueue.errors import InvalidSchedule, NotPermitted
-from txqueue.model.humanize import age, amount, duration
+from txqueue.model.humanize import age, amount, duration, state_word
 from txqueue.model.operator_acts import ACTS
 from txqueue.model.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 LATE = 60.0
 
 
-@command("List schedules: when each is due, how it ran.")
+@command("List schedules: when each is due, how it ran.", "schedules", "schedules --group acme")
 @selecting("work_type", "group", "tenant", what="schedules")
 @limited(100)
 @valued("--after", "NAME", "Continue after this schedule: the last one of the previous page.")
@@ -137,7 +137,7 @@ def _next(row: Mapping[str, Any], now: datetime) -> Text:
 def _outcome(row: Mapping[str, Any]) -> Text:
     outcome = row["outcome"] or "-"
     failed = f" ({amount(row['failed'])} of {row['runs']} failed)" if row["failed"] else ""
-    return job_state(outcome, outcome + failed)
+    return job_state(outcome, state_word(outcome) + failed)
 
 
 def _worst(row: Mapping[str, Any]) -> str:
@@ -203,12 +203,22 @@ _timed = together(
 )
 
 
-@click.group(cls=Group, no_args_is_help=False, short_help="Add and operate schedules.")
+@click.group(
+    cls=Group,
+    no_args_is_help=False,
+    short_help="Add and operate schedules.",
+    examples=("schedule add nightly shop.Report '{}' --cron '0 3 * * *'", "schedule runs"),
+)
 def schedule() -> None:
     """Add schedules, pause, resume or remove them, or run one now."""
 
 
-@command("Add a schedule that enqueues a job repeatedly.", within=schedule)
+@command(
+    "Add a schedule that enqueues a job repeatedly.",
+    "schedule add sync shop.Sync '{}' --every 5min",
+    "schedule add nightly shop.Report '{}' --cron '0 3 * * *' --tz Europe/Berlin",
+    within=schedule,
+)
 @click.argument("name")
 @click.argument("work_type", metavar="TYPE")
 @click.argument("payload", metavar="JSON")
@@ -282,7 +292,7 @@ def _chosen_schedule(choices: dict[str, Any]) -> Schedule:
         raise click.UsageError(str(error)) from None
 
 
-@command("Replace the times of a schedule.", within=schedule)
+@command("Replace the times of a schedule.", "schedule edit sync --every 1h", within=schedule)
 @click.argument("name")
 @_timed
 def edit(options: GlobalOptions, /, name: str, **choices: Any) -> None:
@@ -295,7 +305,7 @@ def edit(options: GlobalOptions, /, name: str, **choices: Any) -> None:
     _tell(options, name, "edit_schedule", changed)
 
 
-@command("Pause a schedule until it is resumed.", within=schedule)
+@command("Pause a schedule until it is resumed.", "schedule pause sync", within=schedule)
 @click.argument("name")
 def pause(options: GlobalOptions, name: str) -> None:
     """Pause a schedule until it is resumed; a job that was already enqueued still runs."""
@@ -303,7 +313,7 @@ def pause(options: GlobalOptions, name: str) -> None:
     _tell(options, name, "pause_schedule", changed)
 
 
-@command(within=schedule)
+@command(None, "schedule resume sync", within=schedule)
 @click.argument("name")
 def resume(options: GlobalOptions, name: str) -> None:
     """Resume a schedule from its next moment on."""
@@ -311,7 +321,7 @@ def resume(options: GlobalOptions, name: str) -> None:
     _tell(options, name, "resume_schedule", changed)
 
 
-@command(within=schedule)
+@command(None, "schedule remove sync", within=schedule)
 @click.argument("name")
 def remove(options: GlobalOptions, name: str) -> None:
     """Remove a schedule; its jobs stay."""
@@ -319,7 +329,7 @@ def remove(options: GlobalOptions, name: str) -> None:
     _tell(options, name, "remove_schedule", True)
 
 
-@command("Enqueue a schedule's job now.", name="run-now", within=schedule)
+@command("Enqueue a schedule's job now.", "schedule run-now sync", name="run-now", within=schedule)
 @click.argument("name")
 def run_now(options: GlobalOptions, name: str) -> None:
     """Enqueue a schedule's job now, even if it is paused; its next moment does not change."""
@@ -328,7 +338,7 @@ def run_now(options: GlobalOptions, name: str) -> None:
     say(options, document, f"Job {ran} of schedule {name} is enqueued.")
 
 
-@command(within=schedule)
+@command(None, "schedule runs sync", "schedule runs --late 60", within=schedule)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--group", help="Only of schedules of this group, whatever their types.")
 @click.option(

@@ -20,7 +20,7 @@ _QUEUES_TOLD, _TYPES_TOLD = 20, 100
 COLOURS = {"alive": "green", "draining": "yellow", "dead": "bold red"}
 
 
-@command()
+@command(None, "nodes", "nodes --json")
 def nodes(options: GlobalOptions) -> None:
     """Show the nodes, their hosts and their load."""
     from txqueue.store.reads.queue_state import about_nodes
@@ -94,7 +94,7 @@ BAR = 12
 MOST_SHOWN = 50
 
 
-@command()
+@command(None, "status", "status --json")
 def status(options: GlobalOptions) -> None:
     """Show the queues, the nodes and warnings."""
     from txqueue.store.reads.queue_state import about_all

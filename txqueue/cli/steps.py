@@ -31,7 +31,7 @@ from txqueue.model.humanize import amount, counted, cut, moment
 from txqueue.model.results import check_key, check_name, signal_json
 
 
-@command("Show the progress of a batch.")
+@command("Show the progress of a batch.", "batch 17", "batch 17 --json")
 @click.argument("job_id", metavar="ID", type=NUMBER)
 def batch(options: GlobalOptions, job_id: int) -> None:
     """Show the progress of the batch whose callback is the job ID."""
@@ -67,7 +67,7 @@ HIDDEN = ("redacted", "encrypted")
 LONGEST = 200
 
 
-@command("Show the steps of a job.")
+@command("Show the steps of a job.", "steps 17", "steps 17 --json")
 @click.argument("job_id", metavar="ID", type=NUMBER)
 @limited(default=100, text="List at most this many: where it waits, and the latest.")
 def steps(options: GlobalOptions, job_id: int, limit: int) -> None:
@@ -141,7 +141,11 @@ def _json_text(value: Any) -> str:
     return value if value in HIDDEN else cut(json.dumps(value, ensure_ascii=False), LONGEST)
 
 
-@command("Send a signal to a job that waits for it.")
+@command(
+    "Send a signal to a job that waits for it.",
+    """signal 17 approval '{"approved": true}'""",
+    "signal --of shop.Checkout order-7 approval true",
+)
 @click.argument("words", metavar="[ID] NAME [VALUE]", nargs=-1, required=True)
 @click.option(
     "--of",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ENDPOINT = "tcp:8390"
 
 
-@command()
+@command(None, "web", "web --web tcp:8400 --web-users users.txt")
 @valued("--web", "ENDPOINT", f"Where it listens (default: {ENDPOINT}).", "endpoint")
 @valued("--databases", "FILE", "A file with the names and DSNs of several databases to serve.")
 @valued("--web-users", "FILE", "The file of the users that may log in; see txqueue web-user.")
@@ -114,7 +114,12 @@ def _address(settings: Any) -> str:
     return f"{scheme}://{endpoint.address}:{endpoint.port}{settings.base}/"
 
 
-@command(name="web-user")
+@command(
+    None,
+    "web-user users.txt ann --role operator",
+    "web-user users.txt ann --remove",
+    name="web-user",
+)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.argument("name")
 @click.option(

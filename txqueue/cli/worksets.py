@@ -13,7 +13,7 @@ from txqueue.cli.source import read_database
 from txqueue.model.humanize import amount
 
 
-@command("Show the progress of worksets, or failed items.")
+@command("Show the progress of worksets, or failed items.", "worksets", "worksets import-7")
 @click.argument("name", required=False)
 @limited(text="List at most this many items.")
 def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
@@ -28,7 +28,7 @@ def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
         show(options, {"workset": name, "failed": failed}, lambda: _failures(failed))
 
 
-@command("Show the tenants that have jobs.")
+@command("Show the tenants that have jobs.", "tenants", "tenants --limit 100")
 @limited(50)
 def tenants(options: GlobalOptions, limit: int) -> None:
     """Show the tenants that have jobs, those with the most ready ones first."""

@@ -19,6 +19,11 @@ _STEPS = ((86400.0, "d", "h", 3600.0), (3600.0, "h", "min", 60.0), (60.0, "min",
 _DAY = 86400.0
 
 
+def state_word(state: str) -> str:
+    """Return the word that people read for a job's state."""
+    return "running" if state == "assigned" else state
+
+
 def _visible(character: str) -> str:
     number = ord(character)
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"

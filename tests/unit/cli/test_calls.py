@@ -2,7 +2,10 @@
 
 import json
 import os
+import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -51,6 +54,63 @@ def test_help_names_every_command() -> None:
     for name in ("demo", "migrate", "enqueue", *looking, *acting, "bench", "certs"):
         assert f"\n  {name} " in shown
     assert shown.index("--help") < shown.index("Options of every command") < shown.index("--dsn")
+
+
+def parsed(words: Sequence[str]) -> click.Context:
+    """The context of a command line, of which nothing runs."""
+    context = root.make_context("txqueue", [], obj=GlobalOptions())
+    command: click.Command | None = root
+    left = list(words)
+    while isinstance(command, click.Group) and left:
+        command = command.get_command(context, left.pop(0))
+    assert command is not None
+    return command.make_context(words[0], left, parent=context)
+
+
+def commands(group: Any = root, *path: str) -> Iterator[tuple[str, Command]]:
+    """All commands of ours by their paths, without the laboratory's."""
+    context = click.Context(group)
+    for name in set(group.list_commands(context)) - {"bench", "torture"}:
+        command = group.get_command(context, name)
+        yield " ".join([*path, name]), command
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+
+
+def test_each_command_has_examples_that_are_valid() -> None:
+    """Its help shows them whole."""
+    for path, command in commands():
+        assert command.examples, path
+        for example in command.examples:
+            assert example.startswith(path)
+            parsed(shlex.split(example))
+    assert "\n  txqueue pause --tenant acme\n" in CliRunner().invoke(root, ["pause", "-h"]).output
+
+
+def test_help_is_also_a_command() -> None:
+    """With the same text as --help."""
+    shown = [
+        CliRunner().invoke(root, words, prog_name="txqueue").output
+        for words in (["help", "schedule", "add"], ["schedule", "add", "--help"])
+    ]
+    assert shown[0] == shown[1]
+    assert shown[0].startswith("Usage: txqueue schedule add ")
+
+
+def test_an_error_is_a_document_with_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """With what is wrong and the remedy apart."""
+    assert run(["status", "--json", "--dsn", NOWHERE], GlobalOptions()) == 1
+    error = json.loads(capsys.readouterr().err)
+    assert error["error"] == "DatabaseUnavailable"
+    assert "/nonexistent" in error["what"]
+    assert error["remedy"].startswith("check the DSN")
+
+
+def test_a_state_has_one_word_for_people() -> None:
+    """Both words are understood; the one of the documents is passed on."""
+    for word in ("running", "assigned"):
+        assert parsed(["jobs", "--state", word]).params["state"] == "assigned"
+    assert "|running|" in CliRunner().invoke(root, ["jobs", "--help"]).output
 
 
 def test_no_line_of_help_is_cut_off() -> None:
@@ -108,7 +168,7 @@ ADD = ("schedule", "add", "name", "a.type", "{}")
         (("enqueue", "t", "{}", "--max-retries", "5"), "write --attempts N"),
         ((*ADD, "--crontab", "0 3 * * *"), "write txqueue schedule add --cron EXPR"),
         (("jobs", "--task-name", "x"), "write --type TYPE"),
-        (("jobs", "--state", "running"), "'running' is no state here: write assigned"),
+        (("jobs", "--state", "started"), "'started' is no state here: write running"),
         (("bench",), "Missing command"),
         (("job", "x"), "'x'"),
         (("job", str(2**63)), "range"),
@@ -166,7 +226,7 @@ def test_a_wrong_call(
         ("--dsn", NOWHERE, "status"),
         ("status", "--dsn", NOWHERE),
         ("migrate", "--dsn", NOWHERE),
-        ("bench", "--dsn", NOWHERE, "drain", "--json"),
+        ("bench", "--dsn", NOWHERE, "drain", "--no-color"),
         ("bench", "drain", "--dsn", NOWHERE),
     ],
 )
