@@ -70,6 +70,16 @@ WARNING_PAGES = {
     "refused_schedules": "/schedules",
     "idle_workset": "/worksets",
 }
+# What the buttons of warnings say, and which page they lead to or which form they send.
+_WARNING_LINKS: Final = {
+    "failed_jobs": ("Retry…", "/jobs/confirm?act=retry&state=failed&work_type={}"),
+    "full": ("Change its limits", "/queues/queue?name={}#limits"),
+}
+WARNING_FORMS: Final = {
+    "resume": ("Resume", "/act/control", "resume"),
+    "remove_schedule": ("Remove", "/act/schedule", "remove"),
+}
+_COMMAND = re.compile(r"(?<=: )((?:twistd -n )?txqueue .+)")
 # Longer JSON and text is cut on pages.
 MOST_SHOWN = 20_000
 
@@ -178,6 +188,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {"warning_forms": WARNING_FORMS}
     environment.filters |= {
         "amount": humanize.amount,
         "rate": humanize.rate,
@@ -191,6 +202,8 @@ def _templates() -> Environment:
         "iso": _iso,
         "linked": _linked,
         "warned_page": _warned_page,
+        "warned_link": _warned_link,
+        "remedy": _remedy,
     }
     return environment
 
@@ -206,6 +219,20 @@ def _warned_page(warning: Mapping[str, str]) -> str:
     """Return the page that shows what a warning is about; empty for none."""
     pattern = WARNING_PAGES.get(warning["kind"], "")
     return pattern.format(quote_plus(warning["subject"]))
+
+
+def _warned_link(warning: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the text and the address of the link to the act that ends a warning; None for none."""
+    if not warning["subject"] or warning["kind"] not in _WARNING_LINKS:
+        return None
+    label, pattern = _WARNING_LINKS[warning["kind"]]
+    return label, pattern.format(quote_plus(warning["subject"]))
+
+
+def _remedy(text: str) -> Markup:
+    """Return a remedy as a sentence; the command at its end is set off."""
+    escaped = str(escape(humanize.plain(_sentence(text))))
+    return Markup(_COMMAND.sub(r"<code>\1</code>", escaped))
 
 
 def _sentence(text: str) -> str:

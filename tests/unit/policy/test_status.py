@@ -7,7 +7,7 @@ import pytest
 
 from txqueue.policy.findings.catalogue import MOST_WARNED, warnings
 from txqueue.policy.findings.status import LiveJobs, Rest, depth, largest, queues, unfamiliar
-from txqueue.policy.findings.work import unknown_type, unserved_queue
+from txqueue.policy.findings.work import by_cause, unknown_type, unserved_queue
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 
@@ -92,7 +92,7 @@ STOPPED = node("b", "stopped")
         ([], [], 0, None),
         ([], [STOPPED], 0, None),
         ([], [], 1, "no node runs; 1 schedule waits for one"),
-        ([], [DEAD], 0, "no node runs; node a did, whose last heartbeat was 2 min ago"),
+        ([], [DEAD], 0, "no node has run for 2 min, the last was a"),
         ([row("default", "assigned", 2)], [STOPPED], 0, "no node runs; 2 jobs wait for one"),
     ],
 )
@@ -331,3 +331,12 @@ def test_a_name_that_nothing_has_may_be_a_misspelt_one() -> None:
         "no live node serves limted and it has no jobs; did you mean limited?"
     )
     assert unfamiliar("tenant", "acme", known) == "the tenant acme has no jobs"
+
+
+def test_a_dead_node_stands_for_what_only_it_had_and_one_warning_for_many_of_its_kind() -> None:
+    """In the order of the warnings."""
+    dead = node("a", "dead", heartbeat_seconds=120.0)
+    many = [row("other", "failed", 1, work_type=f"type {number}") for number in range(4)]
+    found = warned(live_of(row("default", "ready", 1), *many), dead, node("b", queues=["other"]))
+    groups = [(kinds([first])[0], len(others)) for first, others in by_cause(found, [dead])]
+    assert groups == [(("dead_node", "a"), 1), (("failed_jobs", "type 0"), 3)]

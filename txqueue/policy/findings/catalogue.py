@@ -70,11 +70,11 @@ def diagnose(facts: Facts) -> list[CheckResult]:
     return list(results.values())
 
 
-def warnings(facts: Facts) -> list[dict[str, str]]:
+def warnings(facts: Facts) -> list[dict[str, Any]]:
     """Return what status and the dashboard show: what the checks find whose facts are there.
 
     Returns:
-        Dictionaries with ``kind, subject, what, remedy``; the faults first.
+        Dictionaries with ``kind, subject, what, remedy, act``; the faults first.
     """
     results: dict[str, CheckResult] = {}
     for check in _WARNED:
@@ -82,7 +82,7 @@ def warnings(facts: Facts) -> list[dict[str, str]]:
             results[check.name] = _result("", check, facts, results)
     found = [each for result in results.values() for each in result.findings if each.kind]
     return [
-        {name: getattr(finding, name) for name in ("kind", "subject", "what", "remedy")}
+        {name: getattr(finding, name) for name in ("kind", "subject", "what", "remedy", "act")}
         for finding in sorted(found, key=is_warning)
     ]
 
@@ -118,7 +118,7 @@ def _few(found: Sequence[Finding], *, is_cut: bool) -> Sequence[Finding]:
         return first
     number = f"at least {len(rest):,}" if is_cut else f"{len(rest):,}"
     what, remedy = f"and {number} more like those before", "as for those before"
-    return [*first, evolve(rest[0], what=what, remedy=remedy, subject="")]
+    return [*first, evolve(rest[0], what=what, remedy=remedy, subject="", act={})]
 
 
 def _entry(result: CheckResult) -> dict[str, Any]:

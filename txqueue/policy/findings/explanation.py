@@ -96,7 +96,7 @@ def judged(facts: Facts) -> Blocker:
     if later.gravity is Gravity.COURSE:
         return blocker
     detail = f"{blocker.detail}; {later.detail}"
-    return evolve(later, reason=blocker.reason, kind=blocker.kind, detail=detail)
+    return evolve(later, reason=blocker.reason, detail=detail)
 
 
 def _gravity(blocker: Blocker) -> Gravity:

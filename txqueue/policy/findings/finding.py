@@ -49,6 +49,7 @@ class Finding:
         subject: The name of what it is about.
         kind: The kind of the warning about it, if not that of its check.
         severity: Whether it is a fault or a warning, if not as its check says.
+        act: The act of operators that ends it, and its arguments; empty if none does.
     """
 
     what: str
@@ -57,6 +58,7 @@ class Finding:
     subject: str = ""
     kind: str = ""
     severity: Severity | None = None
+    act: Mapping[str, str] = field(factory=dict)
 
 
 Find = Callable[..., Iterable[Finding]]

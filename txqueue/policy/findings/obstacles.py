@@ -120,8 +120,13 @@ def no_node(last: Row | None, waiting: str = "") -> tuple[str, str]:
         last: The node that was the last to fall silent; None if all were stopped.
         waiting: What waits for one, to be added to the sentence.
     """
-    what, remedy = _unless_silent("no node runs", "start one: twistd -n txqueue --app MODULE", last)
-    return f"{what}{waiting}", remedy
+    remedy = "start one: twistd -n txqueue --app MODULE"
+    if last is None:
+        return f"no node runs{waiting}", remedy
+    lacking = last.get("lacking_right")
+    why = f", and {lacking}" if lacking else ""
+    what = f"no node has run for {age(last['heartbeat_seconds'])}, the last was {last['name']}"
+    return f"{what}{why}{waiting}", remedy_if_silent(last, remedy)
 
 
 def unserved(queue: str, last: Row | None, which_has: str = "") -> tuple[str, str]:

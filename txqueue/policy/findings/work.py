@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -88,12 +89,16 @@ def _unknown_types(live: LiveJobs, nodes: Sequence[Row]) -> Iterator[Finding]:
     new = {row["work_type"] for row in live.work_types if row.get("is_published") is False}
     for work_type, jobs in _sums(live.work_types, "work_type", "waiting", "ready").items():
         if work_type not in known:
-            last = last_silent(node for node in nodes if work_type in _defined(node))
+            last = _last_definer(work_type, nodes)
             which_has, is_published = f", which has {counted(jobs, 'job')}", work_type not in new
             what, remedy = unknown(work_type, last, which_has, is_published=is_published)
             yield Finding(what, _STAY, remedy, work_type)
     if len(known) <= MOST_SERVED and (which := _which_have(live.other_types, "more work type")):
         yield Finding(f"no live node has {which}", _STAY, "see: txqueue jobs")
+
+
+def _last_definer(work_type: str, nodes: Iterable[Row]) -> Row | None:
+    return last_silent(node for node in nodes if work_type in _defined(node))
 
 
 def _defined(node: Row) -> Iterator[str]:
@@ -158,7 +163,8 @@ def _pauses(row: Row) -> Iterator[Finding]:
     actor = f" by {row['actor']}" if row["actor"] else ""
     what = f"the {kind} {key} is paused{since}{actor}"
     why = "its jobs wait until it is resumed"
-    yield Finding(what, why, f"resume it: {resume_command(kind, key)}", key)
+    act = {"act": "resume", "kind": kind, "key": key}
+    yield Finding(what, why, f"resume it: {resume_command(kind, key)}", key, act=act)
 
 
 @WORK.rows(
@@ -178,6 +184,7 @@ def _overdue(row: Row) -> Iterator[Finding]:
         else "no node has its class: start one, or if the class is gone, remove the schedule by:"
         f" txqueue schedule remove {argument(row['name'])}",
         row["name"],
+        act={} if row["has_class"] else {"act": "remove_schedule", "name": row["name"]},
     )
 
 
@@ -248,3 +255,31 @@ def _not_held(node: Row) -> Iterator[Finding]:
             "nothing: it returns them within two heartbeats; if not, restart it",
             node["name"],
         )
+
+
+_LAST: Final = {"unserved_queue": _last_server, "unknown_type": _last_definer}
+# Of more warnings of a kind, one stands for all.
+_FEW: Final = 3
+
+
+def by_cause(found: Sequence[Row], nodes: Sequence[Row]) -> list[tuple[Row, list[Row]]]:
+    """Return the warnings of different causes, each with the others that it stands for.
+
+    A dead node stands for the queues and work types that no other one has.
+    """
+    numbers = Counter(warning["kind"] for warning in found)
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for warning in found:
+        kind, subject = warning["kind"], warning["what"]
+        if kind in _LAST and (last := _LAST[kind](warning["subject"], nodes)) is not None:
+            kind, subject = "dead_node", last["name"]
+        elif kind == "dead_node":
+            subject = warning["subject"]
+        group = groups.setdefault((kind, "" if numbers[kind] > _FEW else subject), [])
+        group.append(warning)
+    return [_with_others(kind, group) for (kind, _), group in groups.items()]
+
+
+def _with_others(kind: str, group: Sequence[Row]) -> tuple[Row, list[Row]]:
+    first, *others = sorted(group, key=lambda warning: warning["kind"] != kind)
+    return first, others

@@ -7,7 +7,7 @@ from typing import Any
 
 from txqueue.errors import TxqueueError
 from txqueue.policy.findings.catalogue import warnings
-from txqueue.policy.findings.work import unknown_type, unserved_queue
+from txqueue.policy.findings.work import by_cause, unknown_type, unserved_queue
 from txqueue.store.inquiries.inquiry import together
 from txqueue.store.reads.dashboard import LOOKED_AT, about_live_jobs, about_node_jobs, about_policy
 from txqueue.store.reads.history import about_failures
@@ -95,7 +95,7 @@ async def node(services: PageServices, request: PageRequest) -> Reply:
         node=row,
         jobs=jobs,
         types=row["work_types"][:_TYPES_TOLD] if row else [],
-        warnings=warnings({"nodes": [row]}) if row else [],
+        warnings=by_cause(warnings({"nodes": [row]}), []) if row else [],
         now=now,
     )
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from twisted.internet.defer import Deferred, gatherResults
 
 from txqueue.policy.findings.status import STATES, Rest, largest, living_first
+from txqueue.policy.findings.work import by_cause
 from txqueue.store.reads.dashboard import Column, about_chart, about_ended
 from txqueue.store.reads.queue_state import about_all
 from txqueue.web.charts import SPANS, charts
@@ -96,8 +97,8 @@ async def overview(services: PageServices, request: PageRequest) -> Reply:
         queues_left=len(values["queues"]) - len(queues) + values["other_queues"]["names"],
         nodes=nodes[:_TOLD],
         nodes_left=len(nodes) - _TOLD,
-        warnings=values["warnings"],
-        blocked=values["blocked"][:_TOLD],
+        warnings=by_cause(values["warnings"], values["nodes"]),
+        blocked=[row for row in values["blocked"] if row["kind"] != "no_node"][:_TOLD],
         left_out=values["blocked_left_out"],
         sums=sums(values["queues"], values["other_queues"]),
         history=values["history"],
