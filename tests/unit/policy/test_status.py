@@ -1,5 +1,6 @@
 """What the counts of the database mean."""
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,7 +26,7 @@ def node(name: str, state: str = "alive", **more: Any) -> dict[str, Any]:
     return {"name": name, "state": state, **times, **given, **more}
 
 
-def kinds(found: list[dict[str, str]]) -> list[tuple[str, str]]:
+def kinds(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """The kinds of the warnings."""
     return [(warning["kind"], warning["subject"]) for warning in found]
 

@@ -52,7 +52,8 @@ _SUMS = """
     sum(wait_p50 * done) / nullif(sum(done) filter (where wait_p50 is not null), 0) as wait_p50,
     sum(wait_p95 * done) / nullif(sum(done) filter (where wait_p95 is not null), 0) as wait_p95,
     sum(run_p50 * done) / nullif(sum(done) filter (where run_p50 is not null), 0) as run_p50,
-    sum(run_p95 * done) / nullif(sum(done) filter (where run_p95 is not null), 0) as run_p95
+    sum(run_p95 * done) / nullif(sum(done) filter (where run_p95 is not null), 0) as run_p95,
+    sum(run_p50 * done) as busy
 """
 _ENDED = """
     select * from (

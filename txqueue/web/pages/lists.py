@@ -14,8 +14,42 @@ from txqueue.store.reads.job_details import about_actions
 from txqueue.store.reads.schedule_list import about_schedules, about_worksets
 from txqueue.web.messages import PageRequest, Reply, page
 from txqueue.web.page_services import PageServices
+from txqueue.web.sorting import Order
 
 _ON_A_PAGE = 100
+_STATES: Final = {
+    "assigned": "Running",
+    "ready": "Ready",
+    "waiting": "Waiting",
+    "failed": "Failed",
+}
+QUEUE_HEADS: Final = {
+    "queue": "Queue",
+    **_STATES,
+    "oldest_ready_seconds": "Oldest ready",
+    "done_per_second": "Done/s",
+    "nodes": "Nodes",
+}
+"""The columns of queues on the overview."""
+_TYPE_HEADS: Final = {
+    "work_type": "Work type",
+    "queue": "Queue",
+    **_STATES,
+    "done": "Done",
+    "busy": "≈ Time",
+    "wait_p50": "Wait p50",
+    "wait_p95": "Wait p95",
+    "run_p50": "Run p50",
+    "run_p95": "Run p95",
+    "nodes": "Nodes",
+}
+_TENANT_HEADS: Final = {
+    "tenant": "Tenant",
+    **_STATES,
+    "oldest_ready_seconds": "Oldest ready",
+    "share": "Share",
+    "concurrency": "At a time",
+}
 Rows = Inquiry[list[dict[str, Any]]]
 
 
@@ -54,18 +88,24 @@ async def nodes(services: PageServices, request: PageRequest) -> Reply:
     )
 
 
+_NONE_ENDED: Final = dict.fromkeys(_TYPE_HEADS)
+
+
 async def work_types(services: PageServices, request: PageRequest) -> Reply:
     """Show the work types with their policies and jobs."""
     figures = await services.reads.shared(queue_state.about_work_types)
     hour = (await services.reads.shared(about_last_hour)).value["work_type"]
     rows, others = figures.value
-    types = largest(rows, _ON_A_PAGE)
+    types = [
+        {**hour.get(row["work_type"], _NONE_ENDED), **row} for row in largest(rows, _ON_A_PAGE)
+    ]
+    order = Order.asked(request, _TYPE_HEADS)
     return services.show(
         "types",
         request,
         figures=figures,
-        types=types,
-        hour=hour,
+        types=order.rows(types),
+        order=order,
         left_out=len(rows) - len(types) + others.names,
     )
 
@@ -105,7 +145,9 @@ async def worksets(services: PageServices, request: PageRequest) -> Reply:
 async def tenants(services: PageServices, request: PageRequest) -> Reply:
     """Show the tenants that have jobs."""
     figures = await services.reads.shared(queue_state.about_tenants, _ON_A_PAGE + 1)
-    return _show(services, request, "tenants", figures.value, figures=figures)
+    order = Order.asked(request, _TENANT_HEADS)
+    tenants = order.rows(figures.value)
+    return _show(services, request, "tenants", tenants, figures=figures, order=order)
 
 
 async def actions(services: PageServices, request: PageRequest) -> Reply:
@@ -134,10 +176,10 @@ def _show(
 LISTS: Final = (
     page("/failures", failures, "Failures", "work_type"),
     page("/queues", queues, "Queues", "after"),
-    page("/types", work_types, "Work types"),
+    page("/types", work_types, "Work types", "sort"),
     page("/schedules", schedules, "Schedules", "after", "work_type"),
     page("/worksets", worksets, "Worksets", "after"),
-    page("/tenants", tenants, "Tenants"),
+    page("/tenants", tenants, "Tenants", "sort"),
     page("/nodes", nodes, "Nodes"),
     page("/actions", actions, "Actions", "after", "subject"),
 )

@@ -15,7 +15,9 @@ from txqueue.store.reads.queue_state import about_all
 from txqueue.web.charts import SPANS, charts
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import Figures, IndexServices, PageServices
+from txqueue.web.pages.lists import QUEUE_HEADS
 from txqueue.web.settings import database_path
+from txqueue.web.sorting import Order
 
 _LENGTHS = {name: length for name, (length, _) in SPANS.items()}
 
@@ -89,11 +91,13 @@ async def overview(services: PageServices, request: PageRequest) -> Reply:
     values = figures.value
     nodes = living_first(node for node in values["nodes"] if node["state"] != "stopped")
     queues = largest(values["queues"], _TOLD)
+    order = Order.asked(request, QUEUE_HEADS)
     return services.show(
         "overview",
         request,
         figures=figures,
-        queues=queues,
+        queues=order.rows(queues),
+        order=order,
         queues_left=len(values["queues"]) - len(queues) + values["other_queues"]["names"],
         nodes=nodes[:_TOLD],
         nodes_left=len(nodes) - _TOLD,

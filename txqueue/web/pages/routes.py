@@ -19,7 +19,7 @@ from txqueue.web.pages.schedule_editor import edit_form
 from txqueue.web.rendering import Menu
 
 _PAGES: Final = (
-    page("/", overview, "Overview", "span"),
+    page("/", overview, "Overview", "span", "sort"),
     page("/jobs", jobs, "Jobs", "id", "after", *FILTERS),
     *LISTS,
     page("/jobs/confirm", confirmation, "", "act", *FILTERS),
