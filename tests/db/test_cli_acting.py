@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.shell_completion import ShellComplete
 from psycopg2.extensions import make_dsn
 
 from tests.db.conftest import Cli
 from tests.db.stored import Stored
 from txqueue.cli.options import GlobalOptions
-from txqueue.cli.root import run
+from txqueue.cli.root import root, run
 from txqueue.errors import NodeUnavailable
 
 
@@ -89,3 +90,49 @@ def test_a_chosen_node_must_answer(
     monkeypatch.setattr("txqueue.cli.source._ask_one", ask)
     assert "no node answers" in complaint(capsys, "pause", "default", "--node", "unix:node.sock")
     assert node.value("select count(*) from txqueue.control where is_paused") == 0
+
+
+def test_a_drain_that_waits(node: Stored, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the last job has ended, or another operator ends the draining; it says what is left."""
+    node.enqueue({}, {})
+    (chunk,) = node.claim()
+    monkeypatch.setattr("txqueue.cli.queues.sleep", lambda _: node.complete(chunk))
+    shown = cli("drain", "node", "--wait")
+    assert shown.err.splitlines() == [
+        "2 jobs left on node node.",
+        "Node node has no jobs left.",
+    ]
+    node.enqueue({})
+    cli("undrain", "node")
+    node.claim()
+    undrain = "select txqueue.undrain_node('node', 'ann')"
+    monkeypatch.setattr("txqueue.cli.queues.sleep", lambda _: node.value(undrain))
+    assert "another operator undrained it" in cli("drain", "node", "--wait", status=1).err
+
+
+def test_a_watched_status(node: Stored, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is shown again until Ctrl-C, which is no error."""
+    rests = iter([None, KeyboardInterrupt])
+
+    def rest(_: float) -> None:
+        if error := next(rests):
+            raise error
+
+    monkeypatch.setattr("txqueue.cli.status.sleep", rest)
+    node.enqueue({})
+    assert len(cli("status", "--watch", "--json").out.splitlines()) == 2
+
+
+def test_names_that_a_shell_completes(node: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of queues, types and nodes that begin so; none if the database does not answer."""
+    node.enqueue({"queue": "mail"}, {"queue": "default"})
+
+    def completed(*words: str) -> list[str]:
+        completion = ShellComplete(root, {}, "txqueue", "_TXQUEUE_COMPLETE")
+        return [each.value for each in completion.get_completions(list(words[:-1]), words[-1])]
+
+    assert completed("pause", "m") == ["mail"]
+    assert completed("jobs", "--queue", "de") == ["default"]
+    assert completed("drain", "") == ["node"]
+    monkeypatch.setenv("TXQUEUE_DSN", "host=/nonexistent")
+    assert completed("drain", "") == []

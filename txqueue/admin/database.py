@@ -45,7 +45,7 @@ class _Archive:
 
 
 @define(eq=False, slots=False)
-class DatabaseLink(Link):
+class SessionLink(Link):
     """Carries out commands in the database, as a node does; its coroutines never wait.
 
     Args:

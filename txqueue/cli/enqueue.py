@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from txqueue.cli.jobs import NUMBER
-from txqueue.cli.options import Decorator, GlobalOptions, Length, command, together, zoned
+from txqueue.cli.options import (
+    Decorator,
+    GlobalOptions,
+    Length,
+    command,
+    known_names,
+    together,
+    zoned,
+)
 from txqueue.cli.output import note, say, show, styled
 from txqueue.cli.source import archived_row, open_session
 from txqueue.model.enqueue_options import OPTIONS, Option
@@ -147,7 +155,7 @@ LISTED = 10
     """enqueue shop.SendReceipt '{"order_id": 7}' --priority 7 --unique order-7""",
     "enqueue shop.SendReceipt - --count 100",
 )
-@click.argument("work_type", metavar="TYPE")
+@click.argument("work_type", metavar="TYPE", shell_complete=known_names("work_type"))
 @click.argument("payload", metavar="JSON")
 @declared(*OPTIONS)
 @keyless()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import reduce
 from math import inf, isfinite
@@ -265,6 +266,23 @@ class StateOf(click.Choice):  # type: ignore[type-arg]  # It takes none in click
         return str(self._states[word])
 
 
+def known_names(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Return what completes a name in a shell: of a queue, work type, group, tenant or node."""
+
+    def complete(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+        from txqueue.cli.source import read_database
+        from txqueue.store.reads.job_search import about_known_names
+
+        # A shell has no place for an error.
+        with suppress(TxqueueError):
+            options = context.ensure_object(GlobalOptions)
+            known = read_database(options, about_known_names, kind, begun)
+            return [name for name in known if name.startswith(begun)]
+        return []
+
+    return complete
+
+
 def valued(flag: str, metavar: str, text: str, name: str | None = None) -> Decorator:
     """Give a command an option that is a text; `name` is that of its argument, if it is another."""
     return click.option(flag, *filter(None, [name]), metavar=metavar, help=text)
@@ -288,7 +306,8 @@ def selecting(*columns: str, what: str = "jobs", states: Sequence[str] = ()) -> 
 def on_node() -> Decorator:
     """Give a command the option that selects jobs by their node."""
     # Not `node`, which every command has: where to send its request.
-    return valued("--on", "NODE", "Only jobs that this node has or had.", "on_node")
+    text, complete = "Only jobs that this node has or had.", known_names("node")
+    return click.option("--on", "on_node", metavar="NODE", help=text, shell_complete=complete)
 
 
 def searching() -> Decorator:
@@ -342,7 +361,8 @@ def together(*decorators: Decorator) -> Decorator:
 
 def _selects(column: str, what: str) -> Decorator:
     text = f"Only {what} of this {column.replace('_', ' ')}."
-    return click.option(f"--{column.removeprefix('work_')}", column, help=text)
+    flag, complete = f"--{column.removeprefix('work_')}", known_names(column)
+    return click.option(flag, column, help=text, shell_complete=complete)
 
 
 class Length(click.ParamType):  # type: ignore[type-arg]  # It takes none in click 8.1.

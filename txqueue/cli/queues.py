@@ -5,15 +5,16 @@ operators.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from txqueue.cli.options import Finite, GlobalOptions, command, limited, together
-from txqueue.cli.output import Columns, listing, local_time, say, show, styled
-from txqueue.cli.source import operate, read
+from txqueue.cli.options import Finite, GlobalOptions, command, known_names, limited, together
+from txqueue.cli.output import Columns, listing, local_time, note, say, show, styled
+from txqueue.cli.source import operate, read, read_database
 from txqueue.errors import AdminRefused
-from txqueue.model.humanize import plain
+from txqueue.model.humanize import counted, plain
 from txqueue.model.operator_acts import ACTS
 from txqueue.policy.findings.status import LIMITS
 
@@ -84,6 +85,8 @@ _ACTS: Columns = {
 T = TypeVar("T")
 
 KINDS = ("queue", "group", "tenant")
+# Seconds between looks at a draining node.
+PAUSE = 1
 
 
 def _one_of_three(context: click.Context, _: click.Parameter, queue: str | None) -> str | None:
@@ -96,7 +99,9 @@ def _one_of_three(context: click.Context, _: click.Parameter, queue: str | None)
 
 # A command's parameters that name a queue, a group or a tenant.
 _held = together(
-    click.argument("queue", required=False, callback=_one_of_three),
+    click.argument(
+        "queue", required=False, callback=_one_of_three, shell_complete=known_names("queue")
+    ),
     click.option("--group", metavar="KEY", is_eager=True, help="A group instead of a queue."),
     click.option("--tenant", metavar="KEY", is_eager=True, help="A tenant instead of a queue."),
 )
@@ -171,18 +176,39 @@ def limit(
     say(options, document, f"{kind.capitalize()} {key} has {_limits(control)}.")
 
 
-@command("Drain a node: it accepts no more jobs.", "drain node-1")
-@click.argument("name", metavar="NODE")
-def drain(options: GlobalOptions, name: str) -> None:
+@command("Drain a node: it accepts no more jobs.", "drain node-1", "drain node-1 --wait")
+@click.argument("name", metavar="NODE", shell_complete=known_names("node"))
+@click.option("--wait", is_flag=True, help="Wait until it has no jobs, and show how many it has.")
+def drain(options: GlobalOptions, /, name: str, *, wait: bool) -> int:
     """Drain a NODE: it accepts no more jobs, passes on unstarted ones, finishes running ones."""
     _switch_node(options, name, "drain_node", "draining")
+    return 0 if not wait or _is_emptied(options, name) else 1
 
 
 @command("Let a draining node accept jobs again.", "undrain node-1")
-@click.argument("name", metavar="NODE")
+@click.argument("name", metavar="NODE", shell_complete=known_names("node"))
 def undrain(options: GlobalOptions, name: str) -> None:
     """Let a draining NODE accept jobs again."""
     _switch_node(options, name, "undrain_node", "alive")
+
+
+def _is_emptied(options: GlobalOptions, name: str) -> bool:
+    """Wait until a draining node has no jobs; return False if it accepts jobs again meanwhile."""
+    from txqueue.store.reads.queue_state import about_nodes
+
+    left = None
+    while True:
+        [node] = [row for row in read_database(options, about_nodes) if row["name"] == name]
+        if node["state"] == "alive" or not node["jobs"]:
+            break
+        if node["jobs"] != left:
+            left = node["jobs"]
+            note(options, f"{counted(left, 'job')} left on node {name}.")
+        sleep(PAUSE)
+    is_emptied = bool(node["state"] != "alive")
+    ends = "has no jobs left" if is_emptied else "accepts jobs again: another operator undrained it"
+    note(options, f"Node {name} {ends}.")
+    return is_emptied
 
 
 def _switch_node(options: GlobalOptions, name: str, act: str, state: str) -> None:

@@ -77,6 +77,7 @@ _HOMES: Final = {
     "dev": "dev",
     **dict.fromkeys(("web", "web-user"), "web"),
     "certs": "certs",
+    "completion": "completion",
 }
 
 

@@ -18,6 +18,7 @@ from txqueue.cli.options import (
     Group,
     Length,
     command,
+    known_names,
     limited,
     moment_option,
     selecting,
@@ -220,7 +221,7 @@ def schedule() -> None:
     within=schedule,
 )
 @click.argument("name")
-@click.argument("work_type", metavar="TYPE")
+@click.argument("work_type", metavar="TYPE", shell_complete=known_names("work_type"))
 @click.argument("payload", metavar="JSON")
 @_timed
 @click.option(

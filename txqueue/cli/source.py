@@ -193,13 +193,13 @@ def operate(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
 
 def _act_in_database(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
     from txqueue.admin import Admin
-    from txqueue.admin.database import DatabaseLink
+    from txqueue.admin.database import SessionLink
 
     async def run() -> T:
         return await act(Admin(link))
 
     with open_session(options) as session:
-        link = DatabaseLink(session, account(), lambda job_id: archived_row(options, job_id))
+        link = SessionLink(session, account(), lambda job_id: archived_row(options, job_id))
         try:
             # It never waits: the connection blocks.
             run().send(None)

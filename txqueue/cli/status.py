@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from txqueue.cli.options import GlobalOptions, command
-from txqueue.cli.output import Columns, Lines, age_of, amount_of, listing, show, styled
-from txqueue.cli.source import read
+from txqueue.cli.output import Columns, Lines, age_of, amount_of, console, listing, show, styled
+from txqueue.cli.source import read, read_database
 from txqueue.model.humanize import age, amount, duration, joined, rate
 from txqueue.policy.findings.nodes import by_application, named_versions
 from txqueue.policy.findings.status import largest, living_first, worker_state
@@ -92,15 +97,28 @@ def _itself(node: Mapping[str, Any]) -> Lines:
 BAR = 12
 # The most queues, and nodes, that people are shown; JSON has more.
 MOST_SHOWN = 50
+# Seconds between what --watch shows.
+EACH = 2
 
 
-@command(None, "status", "status --json")
-def status(options: GlobalOptions) -> None:
+@command(None, "status", "status --watch")
+@click.option("--watch", is_flag=True, help=f"Show it again every {EACH} s, from the database.")
+def status(options: GlobalOptions, /, *, watch: bool) -> None:
     """Show the queues, the nodes and warnings."""
     from txqueue.store.reads.queue_state import about_all
 
-    document = read(options, about_all, lambda admin: admin.status())
-    show(options, document, lambda: _tables(document))
+    if not watch:
+        document = read(options, about_all, lambda admin: admin.status())
+        show(options, document, lambda: _tables(document))
+        return
+    # Ctrl-C is the way to end this.
+    with suppress(KeyboardInterrupt):
+        while True:
+            document = read_database(options, about_all)
+            if not options.json:
+                console(options).clear()
+            show(options, document, partial(_tables, document))
+            sleep(EACH)
 
 
 def _tables(document: Mapping[str, Any]) -> Lines:

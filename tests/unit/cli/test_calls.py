@@ -97,6 +97,12 @@ def test_help_is_also_a_command() -> None:
     assert shown[0].startswith("Usage: txqueue schedule add ")
 
 
+def test_the_script_of_a_shell() -> None:
+    """It calls the command for each completion."""
+    shown = CliRunner().invoke(root, ["completion", "fish"], obj=GlobalOptions()).output
+    assert "env _TXQUEUE_COMPLETE=fish_complete" in shown
+
+
 def test_an_error_is_a_document_with_json(capsys: pytest.CaptureFixture[str]) -> None:
     """With what is wrong and the remedy apart."""
     assert run(["status", "--json", "--dsn", NOWHERE], GlobalOptions()) == 1
