@@ -439,3 +439,20 @@ async def test_hostile_texts_change_nothing_on_any_page(
             expect_fitting(page)
 
     await chromium.browse(sample.dsn, steps)
+
+
+async def test_a_chart_shows_the_values_of_a_time(sample: Database, chromium: Chromium) -> None:
+    """At the pointer, and by the arrow keys."""
+
+    def steps(page: Any) -> None:
+        page.goto("/?span=24h")
+        points = page.locator(".points").first.locator("li[tabindex]")
+        points.first.hover()
+        assert "done" in points.first.locator("span").inner_text()
+        page.mouse.move(0, 0)
+        points.last.focus()
+        page.keyboard.press("ArrowLeft")
+        assert points.nth(-2).locator("span").is_visible()
+        assert points.last.locator("span").is_hidden()
+
+    await chromium.browse(sample.dsn, steps)

@@ -48,9 +48,28 @@ def test_a_chart_says_its_last_values_in_words() -> None:
     """For a reader who does not see it."""
     [speed, *_] = charts([row(2, 7.0), row(1, 30.0)], NOW, SPAN, STEP)
     assert speed.summary == "Jobs a second, last: done 30; enqueued 30; failed attempts 30"
-    assert (speed.top, speed.begin) == ("50", "1 h")
+    assert (speed.top, speed.marks) == ("50", ("1 h", "45 min", "30 min", "15 min"))
+    said = "2026-01-01 23:59 UTC: done 30; enqueued 30; failed attempts 30"
+    assert [text for text in speed.points if text] == [said]
     [_, _, wait, _] = charts([row(1, None)], NOW, SPAN, STEP)
     assert [line.last for line in wait.lines] == ["unknown", "unknown"]
+
+
+def test_the_day_before_is_a_line_of_its_own_over_marks_of_hours() -> None:
+    """Two hours apart is a gap."""
+    before = [{"seconds": 3600.0, **row(minutes, 9.0)} for minutes in (59, 20, 1)]
+    [speed, *_] = charts([row(1, 4.0)], NOW, SPAN, STEP, before=before)
+    assert (speed.top, speed.lines[-1].name) == ("10", "done, a day before")
+    assert re.sub(r"[^ML]", "", speed.lines[-1].path) == "MLL"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "top"),
+    [(0.3, "500 ms"), (0.6, "1 s"), (45, "1 min"), (1999, "1 h"), (50_000, "1 d"), (4e5, "5 d")],
+)
+def test_the_upper_edge_of_times_is_a_step_of_time(seconds: float, top: str) -> None:
+    """Not 33 min 20 s."""
+    assert charts([row(1, seconds)], NOW, SPAN, STEP)[2].top in (top, f"{top[0]}.0{top[1:]}")
 
 
 @pytest.mark.parametrize(

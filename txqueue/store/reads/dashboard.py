@@ -79,6 +79,22 @@ _HOUR = """
      group by grouping sets ((queue), (work_type))
      order by sum(done) desc limit {most}
 """
+_DAY_BEFORE = """
+    select interval '1 day'
+               + date_bin(make_interval(secs => %s), mark.at, '2000-01-01 00:00Z') as at,
+           max(mark.seconds)::float8 as seconds, avg(its.done / mark.seconds)::float8 as done,
+           avg(its.ready)::float8 as ready, max(its.wait_p95) as wait_p95,
+           max(its.run_p95) as run_p95
+      from {schema}.minute_mark as mark cross join lateral (
+           select coalesce(sum(done), 0) as done, coalesce(sum(ready), 0) as ready,
+                  max(wait_p95) as wait_p95, max(run_p95) as run_p95
+             from {schema}.minute_counts as each
+            where each.at = mark.at and (%s::text is null or queue = %s)
+              and (%s::text is null or work_type = %s)) as its
+     where mark.at > now() - interval '1 day' - make_interval(secs => %s)
+       and mark.at <= now() - interval '1 day'
+     group by 1 order by 1
+"""
 # How many queues and work types the last hour has, and how many parts each of them.
 _HOUR_TOLD, _PARTS_TOLD = 500, 50
 
@@ -118,6 +134,19 @@ def about_chart(
         f"select * from {schema}.chart(%s, %s, %s, %s)",
         (span.total_seconds(), step.total_seconds(), queue, work_type),
     )
+
+
+def about_day_before(
+    schema: str,
+    span: timedelta,
+    step: timedelta,
+    queue: str | None = None,
+    work_type: str | None = None,
+) -> Inquiry[Rows]:
+    """Query what jobs did a day before what `about_chart` gives, with the times of today."""
+    names = (queue, queue, work_type, work_type)
+    parameters = (step.total_seconds(), *names, span.total_seconds())
+    return ask(_DAY_BEFORE.format(schema=schema), parameters)
 
 
 def about_live_jobs(schema: str, column: Column, name: str) -> Inquiry[dict[str, Any]]:

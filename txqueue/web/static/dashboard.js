@@ -78,6 +78,15 @@ addEventListener("keydown", (event) => {
   if (event.key === "?") keys.showModal();
 });
 
+// The values of a chart are found by arrows as well as by the pointer.
+addEventListener("keydown", (event) => {
+  const next = { ArrowLeft: "previousElementSibling", ArrowRight: "nextElementSibling" }[event.key];
+  if (!next || !event.target.matches(".points li")) return;
+  let point = event.target[next];
+  while (point && !point.hasAttribute("tabindex")) point = point[next];
+  if (point) point.focus();
+});
+
 addEventListener("change", (event) => {
   if (!event.target.matches("[data-all]")) return;
   for (const box of event.target.form.querySelectorAll("tbody input[type=checkbox]")) {
