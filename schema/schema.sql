@@ -40,7 +40,7 @@ view workset_status (name text, work_type text, source text, size smallint, batc
 
 -- acts
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker
-repeat(its_job_id bigint, who text) returns bigint;  -- worker
+repeat(its_job_id bigint, who text, its_payload jsonb = null) returns bigint;  -- worker
 repeat_archived(its_job_id bigint, columns jsonb, its_payload jsonb, its_options jsonb, who text)
     returns bigint;  -- worker
 restart(ids bigint[], who text, is_counted boolean = false) returns (restarted jsonb, requested jsonb,

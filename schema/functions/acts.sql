@@ -50,8 +50,8 @@ as $$
     values (coalesce(nullif(who, ''), session_user), what, subject, jsonb_strip_nulls(detail))
 $$;
 
--- Enqueues a copy of an ended job: see enqueue_again(). Returns the number.
-create or replace function txqueue.repeat(its_job_id bigint, who text) returns bigint
+-- Enqueues a copy of an ended job, with another payload if one is given: see enqueue_again(). Returns the number.
+create or replace function txqueue.repeat(its_job_id bigint, who text, its_payload jsonb default null) returns bigint
 language plpgsql volatile security definer
 set enable_seqscan = off
 as $$
@@ -72,6 +72,7 @@ begin
     elsif this.state not in ('done', 'failed', 'cancelled') then
         perform refuse(format('job %s has not ended', its_job_id), 'wait for its end, or enqueue another');
     end if;
+    this.payload := coalesce(its_payload, this.payload);
     damage := find_damage(this.options, this.payload);
     if damage is not null then
         perform refuse(format('job %s cannot be repeated: %s', its_job_id, damage),

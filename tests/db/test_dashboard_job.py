@@ -177,6 +177,8 @@ async def test_the_steps_of_a_hidden_type(node: Master, browser: Browser, reason
     text = (await browser.get(f"/jobs/{job_id}")).text
     assert "secret" not in text
     assert "charge" in text
+    file = await browser.get(f"/jobs/{job_id}/payload")
+    assert (file.status >= 400, "secret" in file.text) == (True, False)
 
 
 async def test_a_page_of_many_members_and_steps_reads_few_rows(
@@ -211,3 +213,63 @@ async def test_a_page_of_many_members_and_steps_reads_few_rows(
     assert "1 failed" in words(text.partition('id="batch"')[2].partition("</section>")[0])
     assert len(text) < 150_000
     assert sum(counts) < 150
+
+
+async def test_a_copy_of_a_job_has_the_edited_payload(node: Master, ann: Browser) -> None:
+    """Its numbers are as they were typed; the act has the operator's name."""
+    (job_id,) = node.enqueue({"payload": {"price": 1}, "tenant": "acme"})
+    node.complete(node.claim()[0])
+    form = f"/jobs/{job_id}/copy"
+    assert "&#34;price&#34;: 1\n" in (await ann.get(form)).text
+    for wrong, why in (("{price: 1}", "is not JSON"), ("[1]", "is not a JSON object")):
+        answer = await ann.post(form, {"payload": wrong})
+        assert (answer.status, why in answer.text, wrong in answer.text) == (422, True, True)
+    answer = await ann.post(form, {"payload": '{"price": 1.50}'})
+    assert f"a copy of job {job_id}" in (await ann.get(answer.headers["location"])).text
+    assert node.column("select payload::text from txqueue.job_ready") == ['{"price": 1.50}']
+    assert node.column("select tenant from txqueue.job_ready") == ["acme"]
+    assert node.column("select what || ' by ' || who from txqueue.action") == ["repeat by ann"]
+
+
+async def test_no_copy_is_enqueued_beside_the_holder_of_the_unique_key(
+    node: Master, ann: Browser
+) -> None:
+    """The answer leads to the holder."""
+    (job_id,) = node.enqueue({"unique": "one"})
+    node.complete(node.claim()[0])
+    (holder,) = node.enqueue({"unique": "one"})
+    answer = await ann.post(f"/jobs/{job_id}/copy", {"payload": "{}"})
+    assert answer.headers["location"] == f"/jobs/{holder}"
+    assert f"No copy of job {job_id}" in (await ann.get(f"/jobs/{holder}")).text
+
+
+async def test_payload_and_result_are_files_as_stored(node: Master, browser: Browser) -> None:
+    """Also what the page cuts, which names the size."""
+    (job_id,) = node.enqueue({"payload": {"text": "x" * 30_000}})
+    node.cursor.execute("""update txqueue.job set payload = payload || '{"n": 1.50}'""")
+    page = (await browser.get(f"/jobs/{job_id}")).text
+    answer = await browser.get(f"/jobs/{job_id}/payload")
+    assert "20,000 of 30," in page
+    assert f'href="/jobs/{job_id}/payload" download="job-{job_id}-payload.json"' in page
+    assert '"n": 1.50' in answer.text
+    assert len(json.loads(answer.text)["text"]) == 30_000
+    assert answer.headers["content-type"] == "application/json"
+
+
+async def test_a_job_runs_again_from_one_of_its_steps(node: Master, ann: Browser) -> None:
+    """Those before it keep their results."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    for name in ("charge", "mail"):
+        step = {"job_id": job_id, "assignment": chunk.assignment, "name": name, "kind": "step"}
+        node.cursor.execute(
+            "select from txqueue.write_steps(%s, %s)",
+            (node.incarnation, json.dumps([{**step, "result": 1}])),
+        )
+    node.settle(chunk, "failed", error="x")
+    assert "Run again from here" in (await ann.get(f"/jobs/{job_id}")).text
+    await ann.post("/act/step", {"id": job_id, "step": "mail"})
+    page = (await ann.get(f"/jobs/{job_id}")).text
+    assert "1 step will be done again" in page
+    assert "Run again from here" not in page
+    assert node.column("select name from txqueue.job_step") == ["charge"]

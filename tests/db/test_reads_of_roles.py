@@ -52,6 +52,7 @@ READS: Final[Mapping[str, Mapping[str, Any]]] = {
     "history.about_stats": {"since": SINCE, "until": UNTIL},
     "job_details.about_archived_job": {"job": JOB},
     "job_details.about_job": {"job_id": 1},
+    "job_details.about_text": {"job_id": 1, "column": "payload"},
     "job_details.about_obstacles": {"job_id": 1},
     "job_search.about_bound": {"filters": {}},
     "job_search.about_found": {"filters": {}, "limit": 9, "is_bounded": True},

@@ -22,10 +22,11 @@ from txqueue.cli.options import (
 )
 from txqueue.cli.output import note, say, show, styled
 from txqueue.cli.source import archived_row, open_session
+from txqueue.errors import InvalidWork
 from txqueue.model.enqueue_options import OPTIONS, Option
 from txqueue.model.humanize import amount
 from txqueue.model.job_policy import UniqueMode
-from txqueue.model.storable import find_unstorable_field
+from txqueue.model.storable import check_payload
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -113,22 +114,9 @@ def checked_payload(text: str) -> str:
         click.UsageError: When the text is not a JSON object.
     """
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except ValueError as error:
-        raise click.UsageError(
-            f"the payload is not JSON: {error}; quote it for the shell, like '{{\"user_id\": 7}}'"
-        ) from None
-    if not isinstance(value, dict):
-        raise click.UsageError(
-            "the payload is not a JSON object; pass the work item's fields, like '{\"user_id\": 7}'"
-        )
-    if reason := find_unstorable_field(value):
-        raise click.UsageError(f"the payload cannot be stored: {reason}; leave it out")
-    return text
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"it has no {name}")
+        return check_payload(text)
+    except InvalidWork as error:
+        raise click.UsageError(str(error)) from None
 
 
 def job_text(work_type: str, payload: str, columns: Mapping[str, Any]) -> str:

@@ -56,7 +56,7 @@ class Act:
     """An act: a stored function of the same name records it with its operator, ``who``.
 
     Attributes:
-        command: The name of the AMP command; empty if another one stands for it.
+        command: The name of the AMP command; empty if another one stands for it, or there is none.
         takes: The arguments.
         gives: The answer: the columns of the function's row.
         said: The sentences on its subject: if the act has changed it, and if not.
@@ -173,6 +173,12 @@ ACTS: Final[Mapping[str, Act]] = {
         "RetryFrom",
         (_JOB, Value("step", ValueKind.TEXT, "its_step")),
         (Value("forgotten", ValueKind.WHOLE),),
+    ),
+    # The answer has the number of the copy, or of the job that holds its unique key.
+    "repeat": Act(
+        "",
+        (_JOB, Value("payload", ValueKind.JSON, "its_payload", is_optional=True)),
+        (Value("job_id", ValueKind.WHOLE),),
     ),
     # Of the same name and key only the first is new.
     "send_signal": Act(

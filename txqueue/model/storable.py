@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from types import NoneType
 from typing import Any, Final
 
+from txqueue.errors import InvalidWork
+
 to_json: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 """Writes JSON as the database gets it."""
 CONSTANT: Final = frozenset({str, int, bool, NoneType})
@@ -85,6 +87,29 @@ def find_unstorable_field(payload: Mapping[str, Any]) -> str | None:
         if reason := find_unstorable(name, "$, a key") or find_unstorable(value, path):
             return reason
     return None
+
+
+def check_payload(text: str) -> str:
+    """Return the JSON text of a payload, unparsed, so that no number changes its form.
+
+    Raises:
+        InvalidWork: When it is not that of an object, or cannot be stored.
+    """
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        hint = 'write it like {"user_id": 7}; in a shell, between single quotes'
+        raise InvalidWork(f"the payload is not JSON: {error}", hint) from None
+    if not isinstance(value, dict):
+        hint = 'pass the work item\'s fields, like {"user_id": 7}'
+        raise InvalidWork("the payload is not a JSON object", hint)
+    if reason := find_unstorable_field(value):
+        raise InvalidWork(f"the payload cannot be stored: {reason}", "leave it out")
+    return text
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"it has no {name}")
 
 
 def _unstorable(value: Any, path: str, is_text_free: bool) -> Iterator[str]:

@@ -22,7 +22,7 @@ from txqueue.store.reads.steps import about_awaited, unawaited
 from txqueue.web.filters import FILTERS, chosen_filters
 from txqueue.web.messages import NOTICE, PageRequest, Reply, Role, Route, redirect
 from txqueue.web.page_services import PageServices
-from txqueue.web.pages.job_details import job
+from txqueue.web.pages.job_details import copy, job
 from txqueue.web.pages.schedule_editor import FIELDS, edit
 
 COUNTED = 10_000
@@ -46,9 +46,11 @@ def acting_routes() -> list[Route]:
         "/act/failures": (_act_on_failures, ("act", "fingerprint", "minutes")),
         "/act/schedule": (_act_on_schedule, ("act", "name")),
         "/act/node": (_act_on_node, ("act", "name")),
+        "/act/step": (_retry_from, ("id", "step")),
     }
     posted = {path: (_answering(act), fields) for path, (act, fields) in acts.items()}
     posted["/act/signal"] = (_send_signal, ("id", "name", "value", "answer"))
+    posted["/jobs/{id}/copy"] = (copy, ("payload",))
     posted["/schedules/edit"] = (edit, ("name", "do", "seen", *FIELDS))
     return [
         Route("POST", path, Role.OPERATOR, _shown(handler), {"shown", "back", *fields})
@@ -273,6 +275,13 @@ async def _act_on_node(services: PageServices, request: PageRequest) -> str:
     act, name = _one_of(request, "act", ("drain", "undrain")), _name(request, "name")
     [is_changed] = await services.act(request, f"{act}_node", {"name": name})
     return ACTS[f"{act}_node"].told(f"Node {name}", is_changed=is_changed)
+
+
+async def _retry_from(services: PageServices, request: PageRequest) -> str:
+    """Run a failed or cancelled job again from one of its steps on."""
+    [job_id], step = _numbers([_needed(request, "id")]), _name(request, "step")
+    [count] = await services.act(request, "retry_from", {"job_id": job_id, "step": step})
+    return f"Job {job_id} is to run again; {counted(count, 'step')} will be done again."
 
 
 async def _send_signal(services: PageServices, request: PageRequest) -> Reply:

@@ -243,7 +243,9 @@ def _sentence(text: str) -> str:
 def _lines(text: object) -> str:
     """Return a text of several lines with its other control characters made visible."""
     whole_text = str(text)
-    shortened = whole_text[:MOST_SHOWN] + ("\n... (cut)" if len(whole_text) > MOST_SHOWN else "")
+    shortened, size = whole_text[:MOST_SHOWN], len(whole_text)
+    if size > MOST_SHOWN:
+        shortened += f"\n... (cut: {MOST_SHOWN:,} of {size:,} characters)"
     return "\n".join(humanize.plain(line) for line in shortened.split("\n"))
 
 

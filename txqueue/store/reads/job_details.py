@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from attrs import evolve
 
-from txqueue.errors import JobNotFound
+from txqueue.errors import JobNotFound, Refused
 from txqueue.model.job_filters import tags_of
 from txqueue.model.storable import read_json
 from txqueue.policy.findings.explanation import Explanation, explain
@@ -178,6 +178,27 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
     if not rows:
         raise _no_job(job_id)
     return (yield from _told(schema, with_wait(rows[0])))
+
+
+def about_text(schema: str, job_id: int, column: str) -> Inquiry[str]:
+    """Query the payload or the result of a job, as indented JSON with the numbers as stored.
+
+    Raises:
+        JobNotFound: When no job that is not archived has that number.
+        Refused: When the job's type hides it.
+    """
+    rows = yield Question(
+        f"select jsonb_pretty({schema}.readable_json(job.{column})) as value, kind.policy,"
+        f" {schema}.readable_json(job.options)::text as options from {schema}.find_job(%s) as job"
+        f" left join {schema}.work_type as kind on kind.work_type = job.work_type",
+        (job_id,),
+    )
+    if not rows:
+        raise _no_job(job_id)
+    if hidden := hidden_values(rows[0]["policy"], read_json(rows[0]["options"]), None):
+        reason = hidden[column]
+        raise Refused(f"the {column} of job {job_id} is {reason}", "it is shown to no operator")
+    return str(rows[0]["value"] or "null")
 
 
 def about_archived_job(schema: str, job: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:

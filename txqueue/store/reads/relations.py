@@ -12,9 +12,9 @@ from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, rows_of, to
 STATES: Final = ("failed", "cancelled", "assigned", "ready", "waiting", "done")
 """The states of jobs, those that an operator looks at first."""
 
-# How many parents are told if there are no more; else some of each state. How many children.
-_ALL_TOLD, _OF_A_STATE, _CHILDREN_TOLD = 10, 2, 6
-_COUNTS: Final = f"count(*) as jobs, (array_agg({{id}} order by {{id}}))[:{_ALL_TOLD}] as ids"
+# How many parents are returned if there are no more; else some of each state. How many children.
+_ALL_SHOWN, _OF_A_STATE, _CHILDREN_SHOWN = 10, 2, 6
+_COUNTS: Final = f"count(*) as jobs, (array_agg({{id}} order by {{id}}))[:{_ALL_SHOWN}] as ids"
 # The ends of parents are kept with the link; those without are in few partitions.
 _ENDED: Final = f"""
     select ended as state, {_COUNTS.format(id="parent")} from {{schema}}.job_parent
@@ -35,7 +35,7 @@ _FOUND: Final = f"""
 _CHILDREN: Final = f"""
     select {_LIFE}, link.jobs
       from (select child, count(*) over () as jobs from {{schema}}.job_parent
-             where parent = %s order by child limit {_CHILDREN_TOLD}) as link,
+             where parent = %s order by child limit {_CHILDREN_SHOWN}) as link,
            lateral {{schema}}.find_job(link.child) as its"""
 
 
@@ -71,10 +71,10 @@ def about_relatives(schema: str, job_id: int, after: object = None) -> Inquiry[d
 
 
 def _first(by_state: Sequence[Mapping[str, Any]]) -> Iterator[int]:
-    """Yield the numbers of the jobs that are told."""
-    is_few = sum(row["jobs"] for row in by_state) <= _ALL_TOLD
+    """Yield the numbers of the jobs that are returned."""
+    is_few = sum(row["jobs"] for row in by_state) <= _ALL_SHOWN
     for row in sorted(by_state, key=_place):
-        yield from row["ids"][: _ALL_TOLD if is_few else _OF_A_STATE]
+        yield from row["ids"][: _ALL_SHOWN if is_few else _OF_A_STATE]
 
 
 def _place(row: Mapping[str, Any]) -> int:

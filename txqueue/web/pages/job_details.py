@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
-from txqueue.errors import JobNotFound, TxqueueError
+from txqueue.errors import InvalidWork, JobNotFound, TxqueueError
 from txqueue.model.humanize import amount, counted, duration
 from txqueue.model.keys import key_texts
+from txqueue.model.storable import check_payload
 from txqueue.policy.findings.explanation import Explanation
 from txqueue.policy.findings.reason import DAMAGE_REMEDY
 from txqueue.store.inquiries.inquiry import Inquiry
@@ -19,10 +20,12 @@ from txqueue.store.reads.job_details import (
     about_batch,
     about_job,
     about_obstacles,
+    about_text,
 )
+from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.relations import about_relatives
 from txqueue.store.reads.steps import about_steps
-from txqueue.web.messages import PageRequest, Reply
+from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
 from txqueue.web.relations import relations
 
@@ -37,10 +40,7 @@ _STEPS_SHOWN: Final = 50
 
 async def job(services: PageServices, request: PageRequest) -> Reply:
     """Show all that is stored about a job."""
-    text = request.names["id"]
-    if not text.isdecimal() or len(text) > 18:
-        raise JobNotFound(f"there is no job {text[:50]}", "a job's number has only digits")
-    job_id, schema = int(text), services.reads.schema
+    job_id, schema = _number(request), services.reads.schema
     row = await _found(services, job_id)
     explanation = await _explained(services, job_id) if row["state"] != "done" else None
     if explanation is not None and explanation.reason in _SAID:
@@ -77,6 +77,44 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
         keys=key_texts(row["policy"]),
         now=row["at"],
     )
+
+
+def _number(request: PageRequest) -> int:
+    text = request.names["id"]
+    if not text.isdecimal() or len(text) > 18:
+        raise JobNotFound(f"there is no job {text[:50]}", "a job's number has only digits")
+    return int(text)
+
+
+async def value(services: PageServices, request: PageRequest) -> Reply:
+    """Send the whole payload or result of a job as a file."""
+    schema, column = services.reads.schema, request.path.rpartition("/")[2]
+    text = await services.reads.find(about_text(schema, _number(request), column))
+    return Reply(body=f"{text}\n".encode(), kind="application/json")
+
+
+async def copy_form(services: PageServices, request: PageRequest) -> Reply:
+    """Show a form with the payload of an ended job, to enqueue a copy of the job."""
+    text = await services.reads.find(about_text(services.reads.schema, _number(request), "payload"))
+    return services.show("copy", request, payload=text, trouble=None)
+
+
+async def copy(services: PageServices, request: PageRequest) -> Reply:
+    """Enqueue a copy of a job with the payload of the form; ask again if it is wrong."""
+    job_id, text = _number(request), request.sent("payload") or ""
+    try:
+        check_payload(text)
+    except InvalidWork as error:
+        status = HTTPStatus.UNPROCESSABLE_ENTITY
+        return services.show("copy", request, status, payload=text, trouble=error)
+    find, schema = services.reads.find, services.reads.schema
+    await find(about_text(schema, job_id, "payload"))
+    start = await find(about_clock())
+    [new_id] = await services.act(request, "repeat", {"job_id": job_id, "payload": text})
+    told = f"This is a copy of job {job_id}."
+    if (await find(about_job(schema, new_id)))["enqueued_at"] < start:
+        told = f"No copy of job {job_id} is enqueued: this job has its unique key."
+    return redirect(f"/jobs/{new_id}", {NOTICE: services.notices.put(told)})
 
 
 async def _found(services: PageServices, job_id: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from txqueue.web.messages import Role, Route, page
 from txqueue.web.page_services import marked
 from txqueue.web.pages import session
 from txqueue.web.pages.details import node, queue, work_type
-from txqueue.web.pages.job_details import job
+from txqueue.web.pages.job_details import copy_form, job, value
 from txqueue.web.pages.job_list import confirmation, jobs
 from txqueue.web.pages.lists import LISTS
 from txqueue.web.pages.overview import database_list, overview
@@ -24,6 +24,9 @@ _PAGES: Final = (
     *LISTS,
     page("/jobs/confirm", confirmation, "", "act", *FILTERS),
     page("/jobs/{id}", job),
+    page("/jobs/{id}/payload", value),
+    page("/jobs/{id}/result", value),
+    Route("GET", "/jobs/{id}/copy", Role.OPERATOR, copy_form),
     page("/queues/queue", queue, "", "name", "span"),
     page("/types/type", work_type, "", "name", "span"),
     page("/nodes/node", node, "", "name"),

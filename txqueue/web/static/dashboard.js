@@ -94,6 +94,16 @@ addEventListener("change", (event) => {
   }
 });
 
+// Without a script, or where the browser has no clipboard for pages, the link shows the text.
+addEventListener("click", async (event) => {
+  const link = event.target.closest("[data-copy]");
+  if (!link || !navigator.clipboard) return;
+  event.preventDefault();
+  const reply = await fetch(link.href);
+  if (reply.ok) await navigator.clipboard.writeText(await reply.text());
+  link.firstChild.data = reply.ok ? "Copied" : "Not copied";
+});
+
 document.addEventListener("visibilitychange", () => isDue && refresh());
 if (location.hash === "#search") document.getElementById("search")?.focus();
 if (document.querySelector("header nav")) watch();
