@@ -36,6 +36,7 @@ class GlobalOptions:
         schema: The schema, when the command line names it.
         node: The admin endpoint of a node, when the command line names it.
         json: Whether to print JSON instead of tables.
+        output: ``wide`` to show names and lines whole, however wide the window is.
         no_color: Whether to print without colours.
         debug: Whether an error shows its traceback.
     """
@@ -44,6 +45,7 @@ class GlobalOptions:
     schema: str | None = None
     node: str | None = None
     json: bool = False
+    output: str | None = None
     no_color: bool = False
     debug: bool = False
 
@@ -92,6 +94,13 @@ def options_of_every_command() -> list[click.Option]:
         _option("--schema", "The schema that has the tables (default: txqueue).", "NAME"),
         _option("--node", "Send requests to the node at this admin endpoint.", "ENDPOINT"),
         _option("--json", "Print one JSON document."),
+        click.Option(
+            ["-o", "--output"],
+            type=click.Choice(["wide"]),
+            expose_value=False,
+            callback=_keep,
+            help="Show names and lines whole in a narrow window.",
+        ),
         _option("--no-color", "Print without colours."),
         _option("--debug", "Show the traceback of an error."),
     ]

@@ -62,6 +62,8 @@ NO_WINDOW = 250
 # Spaces between columns; characters from which on a column is wide enough to read folded cells in;
 # and a width that no cell has.
 _GAP, _READABLE, _WIDEST = 2, 16, 10_000
+# Of how many characters names are left in a window that is too narrow for all.
+_NAMES = (32, 24, 20, 16, 12)
 BAR = 24
 _COLOURS = {"done": "green", "failed": "bold red", "assigned": "cyan", "cancelled": "yellow"}
 
@@ -72,8 +74,9 @@ def console(options: GlobalOptions, *, stderr: bool = False) -> Console:
 
     styles: dict[str, Any] = {"color_system": None} if options.no_color else {}
     terminal = Console(stderr=stderr, markup=False, emoji=False, highlight=False, **styles)
-    if not terminal.is_terminal and "COLUMNS" not in os.environ:
-        # The output is not a terminal: do not wrap or cut lines, as programs may search them.
+    is_file = not terminal.is_terminal and "COLUMNS" not in os.environ
+    if is_file or options.output == "wide":
+        # Do not wrap or cut lines: programs may search them.
         terminal.width = NO_WINDOW
     return terminal
 
@@ -149,20 +152,14 @@ def bar(done: float, total: float) -> Text:
 
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> RenderableType:
-    """Return a table that is never cut off; in a window too narrow for it, each row is a block.
+    """Return a table: whole if the window has room, else with short names, else a block each row.
 
     Args:
         title: The title above the table.
         columns: The columns' heads; a column whose head starts with ``>`` is right-aligned.
         rows: The cells of each row: texts or rich renderables.
     """
-    heads, cells = list(columns), [[_cell(value) for value in row] for row in rows]
-    grid = _grid(title, heads, cells)
-    # A column without a head is a drawing beside another one.
-    blocks = [
-        [(head, cell) for head, cell in zip(heads, row, strict=False) if head] for row in cells
-    ]
-    return _Fitting(grid, [_pairs(block) for block in blocks])
+    return _Fitting(title, list(columns), [[_cell(value) for value in row] for row in rows])
 
 
 @frozen
@@ -170,35 +167,67 @@ class _Fitting:
     """A table, or its rows as blocks where the window would break the cells into pieces.
 
     Args:
-        grid: The table.
-        blocks: Its rows, each as a table of names and values.
+        title: The title.
+        heads: The columns' heads.
+        cells: The cells of each row.
     """
 
-    _grid: Table
-    _blocks: Sequence[Table]
+    _title: str
+    _heads: Sequence[str]
+    _cells: Sequence[Sequence[RenderableType]]
 
     def __rich_console__(
         self, terminal: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
         """Yield what fits."""
-        if options.max_width < _READABLE or self._is_readable(terminal, options):
-            yield self._grid
+        grid, width = _grid(self._title, self._heads, self._cells), options.max_width
+        if width < _READABLE:
+            yield grid
             return
-        yield self._grid.title or ""
-        for block in self._blocks:
-            yield block
+        for table_to_fit in (grid, *map(self._shortened, _NAMES)):
+            if _width(table_to_fit, terminal, options) <= width:
+                yield table_to_fit
+                return
+        yield grid.title or ""
+        for row in self._cells:
+            # A column without a head is a drawing beside another one.
+            yield _pairs(pair for pair in zip(self._heads, row, strict=False) if pair[0])
             yield ""
 
-    def _is_readable(self, terminal: Console, options: ConsoleOptions) -> bool:
-        """Tell whether no cell needs more than two lines, or has a column of some width."""
-        from rich.measure import measure_renderables
+    def _shortened(self, longest: int) -> Table:
+        """Return the table with short names, and without the columns that have no value."""
+        columns = zip(self._heads, *self._cells, strict=False)
+        used = [each for each in columns if any(str(cell) != "-" for cell in each[1:])]
+        heads, *rows = zip(*used, strict=True)
+        # The first column has what people copy most.
+        lengths = [_NAMES[0], *[longest] * len(heads)]
+        short = [[*map(_short, row, lengths)] for row in rows]
+        grid = _grid(self._title, heads, short)
+        grid.caption, grid.caption_justify = styled("-o wide shows all of it", "dim"), "left"
+        return grid
 
-        least = 0
-        for place, column in enumerate(self._grid.columns):
-            cells = [column.header, *column.cells]
-            natural = measure_renderables(terminal, options.update(width=_WIDEST), cells).maximum
-            least += natural if place == 0 else min(natural, max(_READABLE, (natural + 1) // 2))
-        return least + _GAP * (len(self._grid.columns) - 1) <= options.max_width
+
+def _width(grid: Table, terminal: Console, options: ConsoleOptions) -> int:
+    """Return the width at which no word is broken, and no cell needs more than two lines."""
+    from rich.measure import measure_renderables
+
+    total = _GAP * (len(grid.columns) - 1)
+    for column in grid.columns:
+        cells = [column.header, *column.cells]
+        measured = measure_renderables(terminal, options.update(width=_WIDEST), cells)
+        folded = max(measured.minimum, (measured.maximum + 1) // 2)
+        total += measured.maximum if column.no_wrap else folded
+    return total
+
+
+def _short(cell: RenderableType, longest: int) -> RenderableType:
+    """Return a long name without its middle; anything else as it is."""
+    from rich.text import Text
+
+    if not isinstance(cell, Text) or len(cell) <= longest or " " in cell.plain:
+        return cell
+    half = longest // 2
+    return cell[:half].append("…").append_text(cell[half + 1 - longest :])
 
 
 def _cell(value: object) -> RenderableType:
@@ -206,16 +235,17 @@ def _cell(value: object) -> RenderableType:
     return value if hasattr(value, "__rich_console__") else styled(value)
 
 
-def _grid(title: str, heads: Sequence[str], rows: Iterable[Iterable[RenderableType]]) -> Table:
+def _grid(title: str, heads: Sequence[str], rows: Sequence[Sequence[RenderableType]]) -> Table:
     from rich.table import Table
 
     grid = Table(title=styled(title, "bold"), title_justify="left", box=None, pad_edge=False)
     grid.header_style = "dim"
     grid.padding = (0, _GAP, 0, 0)
     for place, head in enumerate(heads):
-        # Keep the first column whole: it has what people copy, such as a number or a name.
         justify: Any = "right" if head.startswith(">") else "left"
-        grid.add_column(head.lstrip(">"), justify=justify, overflow="fold", no_wrap=place == 0)
+        # Keep names whole: people copy them. Only sentences are folded.
+        is_whole = place == 0 or not any(" " in str(row[place]) for row in rows)
+        grid.add_column(head.lstrip(">"), justify=justify, overflow="fold", no_wrap=is_whole)
     for row in rows:
         grid.add_row(*row)
     return grid
@@ -254,8 +284,9 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
 
 
 def _pairs(pairs: Iterable[tuple[str, RenderableType]]) -> Table:
-    named = ([styled(name.lstrip(">"), "dim"), value] for name, value in pairs)
+    named = [[styled(name.lstrip(">"), "dim"), value] for name, value in pairs]
     grid = _grid("", ["name", "value"], named)
+    grid.columns[1].no_wrap = False
     grid.title, grid.show_header = None, False
     return grid
 

@@ -141,14 +141,14 @@ def test_the_help_of_a_command_that_is_not_installed(monkeypatch: pytest.MonkeyP
 
 
 def test_a_table_in_a_narrow_window_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What people copy stays whole, the rest is folded."""
+    """With -o wide; it is as wide as it needs to be."""
     monkeypatch.setenv("COLUMNS", "40")
-    out = console(GlobalOptions())
+    out = console(GlobalOptions(output="wide"))
     with out.capture() as captured:
         out.print(table("Kinds", ["kind", "type"], [["61b1c79f0eab", "x" * 80]]))
     said = captured.get()
     assert "61b1c79f0eab" in said
-    assert said.count("x") == 80
+    assert "x" * 80 in said
 
 
 ELSEWHERE = "requeue empty defer ls ps logs init flower"

@@ -30,12 +30,19 @@ def test_a_table_has_a_line_for_each_row_or_a_few(width: int) -> None:
     assert len(lines) <= 5
 
 
-def test_in_a_narrow_window_rows_are_blocks() -> None:
-    """A type that is broken into many pieces could be neither read nor copied."""
+def test_in_a_narrow_window_names_lose_their_middle() -> None:
+    """As much as needed; a line names the option that shows them whole."""
     assert drawn(45, work_type="shop.Mail")[1].split() == ["job", "type", "queue", "runs"]
     lines = drawn(45)
-    assert lines[:3] == ["Jobs", "job    7", f"type   {TYPE[:38]}"]
-    assert "".join(line.split()[-1] for line in lines[2:4]) == TYPE
+    assert "orders.rep…eCustomer" in lines[2]
+    assert lines[-1].strip() == "-o wide shows all of it"
+
+
+def test_in_a_very_narrow_window_rows_are_blocks() -> None:
+    """A type that is broken into many pieces could be neither read nor copied."""
+    lines = drawn(30)
+    assert lines[:3] == ["Jobs", "job    7", f"type   {TYPE[:23]}"]
+    assert "".join(line.split()[-1] for line in lines[2:5]) == TYPE
     assert "job    8" in lines
 
 
