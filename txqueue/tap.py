@@ -104,6 +104,15 @@ class Options(usage.Options):
         """The database: a libpq URI or keyword string; repeatable; TXQUEUE_DSN hides it from ps."""
         self["dsn"].append(dsn)
 
+    @classmethod
+    def documented(cls) -> list[tuple[str, str]]:
+        """Return the options and what they mean."""
+        own = {"app": cls.opt_app.__doc__, "dsn": cls.opt_dsn.__doc__, **_OPTIONS}
+        return [
+            *((f"--{name} VALUE", str(text)) for name, text in own.items()),
+            ("--embedded", _EMBEDDED),
+        ]
+
     def parseOptions(self, options: Sequence[str] | None = None) -> None:
         """Report a wrong option as one line, as `postOptions` does."""
         try:

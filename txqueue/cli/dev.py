@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import click
 from attrs import define, field
 
-from txqueue.cli.options import GlobalOptions, command, valued
+from txqueue.cli.options import Command, GlobalOptions, command, valued
 from txqueue.cli.output import Lines, facts, notes, show, styled
 from txqueue.demo.environment import bars
 from txqueue.errors import ConfigurationError
@@ -99,6 +99,43 @@ EVERY, GRACE, STOP_LIMIT = 0.5, 2.0, 10.0
 # The first of the ports at which it looks for a free one, and how many there are.
 FIRST_PORT, PORTS = 8390, 10
 _WEB: Final = ("-c", "from txqueue.cli import main; main()", "web")
+
+
+class _Forwarded(Command):
+    """A command that leaves all options to the program that it becomes."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.params = [each for each in self.params if isinstance(each, click.Argument)]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, then the options of the program."""
+        from txqueue.tap import Options
+
+        super().format_options(ctx, formatter)
+        with formatter.section("Options of a node"):
+            formatter.write_dl(Options.documented())
+
+
+@click.command(
+    cls=_Forwarded,
+    context_settings={"ignore_unknown_options": True},
+    short_help="Run a node.",
+    examples=("node --app tasks", "node --app tasks --queues default,mail --web tcp:8390"),
+)
+@click.argument("words", nargs=-1, metavar="--app MODULE [OPTION]...", type=click.UNPROCESSED)
+@click.pass_obj
+def node(options: GlobalOptions, words: tuple[str, ...]) -> None:
+    """Run a node of the work queue in the foreground; SIGTERM drains it.
+
+    It is, with the same options: twistd -n --pidfile= txqueue. Services name twistd itself.
+    """
+    from txqueue.demo.node import twistd
+
+    given = {"--dsn": options.dsn, "--schema": options.schema}
+    before = [word for name, value in given.items() if value for word in (name, value)]
+    program = [*twistd(), *before, *words]
+    os.execv(program[0], program)
 
 
 @command(

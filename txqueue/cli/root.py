@@ -74,7 +74,7 @@ _HOMES: Final = {
     **dict.fromkeys(("history", "stats", "archive"), "history"),
     **dict.fromkeys(("cancel", "restart", "retry", "priority"), "job_actions"),
     **dict.fromkeys(("pause", "resume", "limit", "drain", "undrain"), "queues"),
-    "dev": "dev",
+    **dict.fromkeys(("dev", "node"), "dev"),
     **dict.fromkeys(("web", "web-user"), "web"),
     "certs": "certs",
     "completion": "completion",

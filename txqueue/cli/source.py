@@ -52,7 +52,7 @@ def local_endpoints(settings: Settings) -> list[str]:
     if not paths:
         raise NodeUnavailable(
             f"no node is named, and none of this host listens at {own}",
-            "start one here (twistd -n txqueue --app MODULE), name a running node by its --admin"
+            "start one here (txqueue node --app MODULE), name a running node by its --admin"
             " endpoint: --node ENDPOINT or TXQUEUE_NODE, or name the database: --dsn DSN",
         )
     # A killed node leaves its socket.

@@ -71,7 +71,7 @@ _WORKERS: Columns = {
 
 def _node_tables(rows: Sequence[Mapping[str, Any]]) -> Lines:
     if not rows:
-        yield styled("No node has ever registered; start one: twistd -n txqueue --app MODULE")
+        yield styled("No node has ever registered; start one: txqueue node --app MODULE")
         return
     yield from listing("Nodes", _NODES, living_first(rows))
     for node in rows:

@@ -51,7 +51,7 @@ _OF_CALLS: Final = _by_name(
 )
 _OF_COMMANDS: Final = _by_name(
     {
-        "twistd txqueue --app MODULE, which runs a node": (
+        "txqueue node --app MODULE": (
             "start worker workers run work serve runworker beat scheduler consumer app capacity"
             " nodaemon pidfile logfile"
         ),
@@ -59,7 +59,7 @@ _OF_COMMANDS: Final = _by_name(
         "txqueue status, or txqueue web": "inspect monitor flower info top",
         "txqueue enqueue": "defer delay push add submit send apply_async",
         "txqueue jobs": "ls list",
-        "txqueue jobs --state assigned, or txqueue nodes": "ps active",
+        "txqueue jobs --state running, or txqueue nodes": "ps active",
         "txqueue job ID": "show get logs log result",
         "txqueue retry": "requeue rerun",
         "txqueue cancel": "revoke abort kill delete rm",

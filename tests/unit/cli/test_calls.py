@@ -103,6 +103,22 @@ def test_the_script_of_a_shell() -> None:
     assert "env _TXQUEUE_COMPLETE=fish_complete" in shown
 
 
+@pytest.mark.parametrize("before", [(), ("--dsn", "host=a")])
+def test_a_node_is_twistd(monkeypatch: pytest.MonkeyPatch, before: tuple[str, ...]) -> None:
+    """With all options as they are written, and those before the name."""
+    programs: list[list[str]] = []
+    monkeypatch.setattr("os.execv", lambda _, words: programs.append(words))
+    words = ("--app", "shop", "-w", "2", "--dsn", "host=b", "--json")
+    assert run((*before, "node", *words), GlobalOptions()) == 0
+    [program] = programs
+    assert program[-len(before) - len(words) - 3 :] == [
+        *("-n", "--pidfile=", "txqueue", *before, *words)
+    ]
+    shown = CliRunner().invoke(root, ["node", "--help"]).output
+    assert "twistd -n --pidfile= txqueue" in shown
+    assert "--kill-stuck" in shown
+
+
 def test_an_error_is_a_document_with_json(capsys: pytest.CaptureFixture[str]) -> None:
     """With what is wrong and the remedy apart."""
     assert run(["status", "--json", "--dsn", NOWHERE], GlobalOptions()) == 1
@@ -162,9 +178,9 @@ ADD = ("schedule", "add", "name", "a.type", "{}")
         ((*ADD, "--cooldown", "60s", "--catch-up", "all"), "leave --catch-up out"),
         (("failures", "postpone", "abc", "--for", "-1h"), "'--for': '-1h' is not a length of time"),
         (("fly",), "No such command"),
-        (("worker",), "No such command 'worker': write twistd txqueue --app MODULE"),
-        (("start", "--app", "shop"), "write twistd txqueue --app MODULE, which runs a node"),
-        (("--app", "shop"), "write twistd txqueue --app MODULE, which runs a node"),
+        (("worker",), "No such command 'worker': write txqueue node --app MODULE"),
+        (("start", "--app", "shop"), "write txqueue node --app MODULE"),
+        (("--app", "shop"), "write txqueue node --app MODULE"),
         (("purge",), "No such command 'purge': write txqueue cancel --all --queue QUEUE"),
         *(((name,), f"No such command '{name}': write txqueue") for name in ELSEWHERE.split()),
         *(

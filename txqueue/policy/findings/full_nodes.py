@@ -220,7 +220,7 @@ def _assigned(facts: Facts) -> Blocker:
     if not holders_of(facts):
         detail = f"it is assigned to node {node}, which does not renew its lease"
         if not facts["nodes"]:
-            remedy = "start a node, which rescues it: twistd -n txqueue --app MODULE"
+            remedy = "start a node, which rescues it: txqueue node --app MODULE"
             what = f"{detail}, and no other node runs"
             return Blocker("rescue", what, remedy, Gravity.FAULT, "no_node")
         return Blocker("rescue", detail, "nothing: another node rescues it once the lease expires")

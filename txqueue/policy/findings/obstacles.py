@@ -120,7 +120,7 @@ def no_node(last: Row | None, waiting: str = "") -> tuple[str, str]:
         last: The node that was the last to fall silent; None if all were stopped.
         waiting: What waits for one, to be added to the sentence.
     """
-    remedy = "start one: twistd -n txqueue --app MODULE"
+    remedy = "start one: txqueue node --app MODULE"
     if last is None:
         return f"no node runs{waiting}", remedy
     lacking = last.get("lacking_right")
