@@ -150,6 +150,7 @@ def paths(page: Any) -> list[str]:
     for state in ("waiting", "failed", "assigned"):
         page.goto(f"/jobs?state={state}")
         found.append(page.locator("tbody th a").first.get_attribute("href"))
+        found += [f"{found[-1]}/copy"] if state == "failed" else []
     return found
 
 
@@ -262,13 +263,13 @@ def act_on_everything(page: Any) -> None:
     assert page.locator("tbody tr").count() > 2
     page.goto("/failures")
     page.locator("li", has_text="502").locator("button:text-is('Retry all')").click()
-    page.wait_for_selector("text=6 jobs to run again")
+    page.wait_for_selector("text=6 jobs retried")
     page.goto("/queues")
     page.locator("li", has_text="mail").locator("button:text-is('Pause')").first.click()
     page.wait_for_selector("text=The queue mail is paused")
     page.goto("/nodes")
     page.locator("li", has_text="app-1").locator("button:text-is('Drain')").click()
-    page.wait_for_selector("text=Node app-1 drains")
+    page.wait_for_selector("text=Node app-1 is draining")
     page.goto("/schedules")
     page.locator("tr", has_text="reindex").locator("button:text-is('Pause')").first.click()
     page.wait_for_selector("text=The schedule reindex is paused")

@@ -190,8 +190,9 @@ async def test_a_page_of_many_members_and_steps_reads_few_rows(
     callback = put(node, ids, after_any_end=True)
     end(node, "failed", ids[7])
     node.cursor.execute(
-        "insert into txqueue.job_step (job_id, name, kind, ended_at)"
-        " select %s, 'page ' || number, 'step', now() from generate_series(1, 9000) as number",
+        "insert into txqueue.job_step (job_id, name, kind, ended_at, result) select %s,"
+        " 'page ' || number, 'step', now(), to_jsonb(repeat('x', 5000))"
+        " from generate_series(1, 9000) as number",
         (callback,),
     )
     node.cursor.execute(

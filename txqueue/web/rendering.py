@@ -240,18 +240,18 @@ def _sentence(text: str) -> str:
     return text if text.startswith("txqueue ") else text[:1].upper() + text[1:]
 
 
-def _lines(text: object) -> str:
-    """Return a text of several lines with its other control characters made visible."""
+def _lines(text: object, most: int = MOST_SHOWN) -> str:
+    """Return a text of several lines, cut, with its other control characters made visible."""
     whole_text = str(text)
-    shortened, size = whole_text[:MOST_SHOWN], len(whole_text)
-    if size > MOST_SHOWN:
-        shortened += f"\n... (cut: {MOST_SHOWN:,} of {size:,} characters)"
+    shortened, size = whole_text[:most], len(whole_text)
+    if size > most:
+        shortened += f"\n... (cut: {most:,} of {size:,} characters)"
     return "\n".join(humanize.plain(line) for line in shortened.split("\n"))
 
 
-def _pretty(value: object) -> str:
+def _pretty(value: object, most: int = MOST_SHOWN) -> str:
     """Return JSON for people, with control characters made visible."""
-    return _lines(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+    return _lines(json.dumps(value, ensure_ascii=False, indent=2, default=str), most)
 
 
 def _ago(moment: datetime | None, now: datetime) -> str:
