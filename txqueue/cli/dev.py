@@ -141,7 +141,7 @@ def node(options: GlobalOptions, words: tuple[str, ...]) -> None:
 @command(
     "Run a database, a node and the dashboard here.",
     "dev --app tasks",
-    "dev --app tasks --queues default,mail --workers 2",
+    "dev --app tasks --workers 2",
 )
 @click.option(
     "--app",

@@ -89,9 +89,7 @@ def _choosing(act: str) -> Decorator:
 
 
 @command(
-    "End jobs, even running ones; give up failed ones.",
-    "cancel 17 18",
-    "cancel --all --queue mail --state ready",
+    "End jobs, even running ones; give up failed ones.", "cancel 17 18", "cancel --all --queue mail"
 )
 @_choosing("cancel")
 def cancel(options: GlobalOptions, /, ids: Sequence[int], **filters: Any) -> int:
@@ -137,10 +135,7 @@ def restart(
 
 
 @command(
-    "Run failed or cancelled jobs again.",
-    "retry 17",
-    "retry --all --type shop.SendReceipt",
-    "retry 17 --from charge",
+    "Run failed or cancelled jobs again.", "retry 17 --from charge", "retry --all --type shop.Mail"
 )
 @_choosing("retry")
 @click.option("--from", "step", help="Do this step of each job again, and all after it.")

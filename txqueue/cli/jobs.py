@@ -230,12 +230,7 @@ STATES = ("waiting", "ready", "assigned", "done", "failed", "cancelled")
 NUMBER = click.IntRange(0, 2**63 - 1)
 
 
-@command(
-    None,
-    "jobs --state failed",
-    "jobs --queue mail --running-for 10min",
-    "jobs --payload order_id=7 --since 2h",
-)
+@command(None, "jobs --state failed", "jobs --payload order_id=7 --since 2h")
 @selecting(*JOB_COLUMNS, states=STATES)
 @on_node()
 @searching()

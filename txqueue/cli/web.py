@@ -114,12 +114,7 @@ def _address(settings: Any) -> str:
     return f"{scheme}://{endpoint.address}:{endpoint.port}{settings.base}/"
 
 
-@command(
-    None,
-    "web-user users.txt ann --role operator",
-    "web-user users.txt ann --remove",
-    name="web-user",
-)
+@command(None, "web-user users.txt ann --role operator", name="web-user")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.argument("name")
 @click.option(
