@@ -220,3 +220,30 @@ async def test_the_jobs_of_a_batch_are_listed_by_state(
     assert found == {"": [str(each) for each in ids[::-1]], "&state=failed": [str(ids[1])]}
     assert (await browser.get(f"/jobs?batch={others[0]}")).status == 200
     assert (await browser.get("/jobs?batch=x")).status == 400
+
+
+async def test_words_of_a_search_become_filters(node: Master, browser: Browser) -> None:
+    """A number leads to its job; what names nothing is text of an error."""
+    node.enqueue({"queue": "mail", "tenant": "shop"})
+    asked = {
+        "17": "/jobs/17",
+        "mail": "/jobs?queue=mail",
+        "shop running": "/jobs?tenant=shop&state=assigned",
+        "campaign=spring mail": "/jobs?tag=campaign%3Dspring&queue=mail",
+        "group=a": "/jobs?group=a",
+        "mail timed out": "/jobs?queue=mail&error=timed+out",
+        "mail mail": "/jobs?queue=mail&error=mail",
+    }
+    for words, address in asked.items():
+        answer = await browser.get(f"/search?q={quote(words)}")
+        assert (answer.status, answer.headers["location"]) == (303, address), words
+
+
+async def test_an_empty_list_names_what_a_misspelt_filter_may_mean(
+    node: Master, browser: Browser
+) -> None:
+    """As the command line does."""
+    node.enqueue({"queue": "mail"})
+    text = (await browser.get("/jobs?queue=mial")).text
+    assert "No live job, node or limit has the queue mial; there are mail" in text
+    assert "No live job" not in (await browser.get("/jobs?queue=mail&state=done")).text

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping
+from itertools import chain
+from typing import Any
+from urllib.parse import urlencode
+
 from txqueue.errors import TxqueueError
+from txqueue.model.humanize import meant
 from txqueue.model.job import State
 from txqueue.model.operator_acts import ACTS
+from txqueue.policy.findings.status import unknown_name
 from txqueue.store.reads.dashboard import about_last_hour
-from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_found, about_matching
+from txqueue.store.reads.job_search import (
+    LOOKED_AT,
+    MOST_KNOWN,
+    about_bound,
+    about_found,
+    about_known_names,
+    about_matching,
+)
 from txqueue.web.acts import COUNTED
-from txqueue.web.filters import MORE, USUAL, chips, chosen_filters, given_filters
+from txqueue.web.filters import FILTERS, MORE, USUAL, chips, chosen_filters, given_filters
 from txqueue.web.messages import PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
 
 _ON_A_PAGE = 50
 MOST_SUGGESTED = 100
+# Of a search, the words that are looked up, and what they may name.
+_MOST_WORDS, _SEARCHED_NAMES = 5, ("queue", "work_type", "tenant")
 _ACTS = {"retry": "Retry", "restart": "Restart", "cancel": "Cancel"}
 
 
@@ -29,6 +45,8 @@ async def jobs(services: PageServices, request: PageRequest) -> Reply:
     is_bounded = filters["batch"] is None
     inquiry = about_found(services.reads.schema, bounded, _ON_A_PAGE, is_bounded=is_bounded)
     jobs_page = await services.reads.find(inquiry)
+    known = await _known_names(services)
+    is_empty = not jobs_page.jobs and last_id is None
     return services.show(
         "jobs",
         request,
@@ -36,13 +54,66 @@ async def jobs(services: PageServices, request: PageRequest) -> Reply:
         is_first=last_id is None,
         filters=filters,
         usual=USUAL,
-        known=await _known_names(services),
+        known=known,
+        notes=[note async for note in _notes(services, filters, known)] if is_empty else [],
         more=MORE,
         chips=chips(request),
         states=[state.value for state in State],
         acts={act: verb for act, verb in _ACTS.items() if _may_follow(act, filters["state"])},
         now=jobs_page.at,
     )
+
+
+async def search(services: PageServices, request: PageRequest) -> Reply:
+    """Lead to the job, or to the list of jobs, that the words of the search box mean."""
+    words = (request.asked("q") or "").split()
+    if len(words) == 1 and words[0].isdecimal():
+        return redirect(f"/jobs/{words[0]}")
+    fields: dict[str, list[str]] = {}
+    for place, word in enumerate(words):
+        name, value = await _meaning(services, word) if place < _MOST_WORDS else ("error", word)
+        name = "error" if name in fields and name != "tag" else name
+        fields.setdefault(name, []).append(value if name != "error" else word)
+    if "error" in fields:
+        fields["error"] = [" ".join(fields["error"])]
+    return redirect(f"/jobs?{urlencode(fields, doseq=True)}")
+
+
+async def _meaning(services: PageServices, word: str) -> tuple[str, str]:
+    """Return the filter that a word means, and its value: else text of an error."""
+    name, equals, value = word.partition("=")
+    if equals:
+        return (name, value) if name in FILTERS else ("tag", word)
+    state = "assigned" if word == "running" else word
+    if state in set(State):
+        return "state", state
+    for kind in _SEARCHED_NAMES:
+        if word in await _names(services, kind, word):
+            return kind, word
+    return "error", word
+
+
+async def _names(services: PageServices, kind: str, word: str) -> list[str]:
+    """Return names that exist; none if the database does not find them in time."""
+    try:
+        return await services.reads.find(about_known_names(services.reads.schema, kind, word))
+    except TxqueueError:
+        return []
+
+
+async def _notes(
+    services: PageServices, filters: Mapping[str, Any], known: Mapping[str, list[str]]
+) -> AsyncIterator[str]:
+    """Yield which names of filters do not exist, with the nearest ones."""
+    for kind in (*USUAL, "node"):
+        if (name := filters[kind]) is None:
+            continue
+        names = await _names(services, kind, name)
+        is_all = len(names) < MOST_KNOWN
+        if names and (text := unknown_name(kind, name, names, is_all=is_all)):
+            yield text
+    if (error := filters["error"]) and (text := meant(error, {*chain(*known.values())})):
+        yield text.capitalize()
 
 
 def _may_follow(act: str, state: object) -> bool:

@@ -12,7 +12,7 @@ from txqueue.web.page_services import marked
 from txqueue.web.pages import session
 from txqueue.web.pages.details import node, queue, work_type
 from txqueue.web.pages.job_details import copy_form, job, value
-from txqueue.web.pages.job_list import confirmation, jobs
+from txqueue.web.pages.job_list import confirmation, jobs, search
 from txqueue.web.pages.lists import LISTS
 from txqueue.web.pages.overview import database_list, overview
 from txqueue.web.pages.schedule_editor import edit_form
@@ -22,6 +22,7 @@ _PAGES: Final = (
     page("/", overview, "Overview", "span", "sort"),
     page("/jobs", jobs, "Jobs", "id", "after", *FILTERS),
     *LISTS,
+    page("/search", search, "", "q"),
     page("/jobs/confirm", confirmation, "", "act", *FILTERS),
     page("/jobs/{id}", job),
     page("/jobs/{id}/payload", value),

@@ -31,14 +31,16 @@ async function refresh() {
     const reply = await fetch(location.href, { headers: { "X-Part": "1" }, redirect: "error" });
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
     const part = page.getElementById("content");
-    const isAtWork = content.contains(document.activeElement) && document.activeElement.matches("input, select");
+    const isAtWork = content.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), select");
     // A form that is filled in bit by bit keeps its page as it is.
     const isStill =
       content.querySelector("form[data-still]") !== null ||
       [...content.querySelectorAll(".filters :is(input, select)")].some(isEdited);
     // The answer to a form, such as an error, has no address from which to refresh it.
     const isAnswer = reply.status === 405;
-    if (part && !isAnswer && !isAtWork && !isStill && !content.querySelector("tbody input:checked")) {
+    const isHeld = isAtWork || isStill || content.querySelector("tbody input:checked") !== null;
+    document.body.classList.toggle("held", isHeld && !isAnswer);
+    if (part && !isAnswer && !isHeld) {
       Idiomorph.morph(content, part.innerHTML, { morphStyle: "innerHTML", ...keep });
     }
     document.body.classList.toggle("away", reply.status >= 500);
@@ -71,9 +73,7 @@ addEventListener("keydown", (event) => {
   isGoing = event.key === "g";
   if (event.key === "/") {
     event.preventDefault();
-    const field = document.getElementById("search");
-    if (field) field.focus();
-    else location.href = `${base}/jobs#search`;
+    document.getElementById("search").focus();
   }
   if (event.key === "?") keys.showModal();
 });
@@ -88,6 +88,7 @@ addEventListener("keydown", (event) => {
 });
 
 addEventListener("change", (event) => {
+  if (document.body.classList.contains("held")) setTimeout(refresh);
   if (!event.target.matches("[data-all]")) return;
   for (const box of event.target.form.querySelectorAll("tbody input[type=checkbox]")) {
     box.checked = event.target.checked;
@@ -105,5 +106,4 @@ addEventListener("click", async (event) => {
 });
 
 document.addEventListener("visibilitychange", () => isDue && refresh());
-if (location.hash === "#search") document.getElementById("search")?.focus();
 if (document.querySelector("header nav")) watch();
