@@ -1,5 +1,6 @@
 """Commands that act, on a host without a node: the database does it, with the role's rights."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,26 @@ def test_names_that_a_shell_completes(node: Stored, monkeypatch: pytest.MonkeyPa
     assert completed("drain", "") == ["node"]
     monkeypatch.setenv("TXQUEUE_DSN", "host=/nonexistent")
     assert completed("drain", "") == []
+
+
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_a_node_that_this_host_has(
+    node: Stored,
+    capsys: pytest.CaptureFixture[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    is_sent: bool,
+) -> None:
+    """The database acts if it serves another one, but not after the node may have acted."""
+
+    def ask(_options: object, _endpoints: object, _meant: object, begin: Any) -> None:
+        if is_sent:
+            with suppress(AttributeError):
+                begin(None).send(None)
+        raise NodeUnavailable("the connection is lost, or the node serves another database")
+
+    monkeypatch.setattr("txqueue.cli.source._endpoints", lambda _: ["unix:node.sock"])
+    monkeypatch.setattr("txqueue.cli.source._ask_one", ask)
+    assert run(["pause", "default"], GlobalOptions()) == int(is_sent)
+    assert ("the connection is lost" in capsys.readouterr().err) is is_sent
+    paused = node.value("select count(*) from txqueue.control where is_paused")
+    assert paused == int(not is_sent)
