@@ -58,7 +58,7 @@ Lines = Iterator["RenderableType"]
 
 # The JSON encoder escapes the control characters below a space.
 _UNSEEN = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-NO_WINDOW = 250
+NO_WINDOW = 10_000
 # Spaces between columns; characters from which on a column is wide enough to read folded cells in;
 # and a width that no cell has.
 _GAP, _READABLE, _WIDEST = 2, 16, 10_000

@@ -156,15 +156,18 @@ def test_the_help_of_a_command_that_is_not_installed(monkeypatch: pytest.MonkeyP
     assert "WORDS" not in shown
 
 
-def test_a_table_in_a_narrow_window_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With -o wide; it is as wide as it needs to be."""
-    monkeypatch.setenv("COLUMNS", "40")
-    out = console(GlobalOptions(output="wide"))
+@pytest.mark.parametrize("output", [None, "wide"])
+def test_a_table_outside_a_window_is_whole(
+    monkeypatch: pytest.MonkeyPatch, output: str | None
+) -> None:
+    """In a file, and with -o wide in a window, too."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if output is not None:
+        monkeypatch.setenv("COLUMNS", "40")
+    out = console(GlobalOptions(output=output))
     with out.capture() as captured:
-        out.print(table("Kinds", ["kind", "type"], [["61b1c79f0eab", "x" * 80]]))
-    said = captured.get()
-    assert "61b1c79f0eab" in said
-    assert "x" * 80 in said
+        out.print(table("Kinds", ["kind", "type"], [["61b1c79f0eab", "x" * 400]]))
+    assert "61b1c79f0eab  " + "x" * 400 in captured.get()
 
 
 ELSEWHERE = "requeue empty defer ls ps logs init flower"
