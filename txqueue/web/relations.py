@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from txqueue.model.humanize import age, counted, cut, duration
 from txqueue.model.job import State
@@ -54,6 +54,7 @@ class Node:
         job_id: The job that it leads to; None for a part of the one that is shown.
         kind: What kind of part it is; empty for a job.
         text: How long it ran, or what else is to be said.
+        anchor: Where the page has more about it; empty for elsewhere.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Node:
     job_id: int | None = None
     kind: str = ""
     text: str = ""
+    anchor: str = ""
 
 
 @frozen
@@ -118,7 +120,7 @@ def relations(job: Row, relatives: Mapping[str, Any], steps: Sequence[Row]) -> G
     now = job["at"]
     groups = {
         "parents": [_relative(row, now) for row in relatives["parents"]],
-        "job": [Node(job["work_type"], job["state"], [*_own_bars(job)])],
+        "job": [Node(job["work_type"], job["state"], [*_own_bars(job)], anchor="life")],
         "stages": [*map(_stage, job["stages"])],
         "steps": [*_steps(job, steps)],
         "children": [_relative(row, now) for row in relatives["children"]],
@@ -167,8 +169,7 @@ def _stage(stage: Row) -> Node:
     bars = [_bar("done", stage["began"], stage["ended"], "last ran")] if stage["began"] else []
     texts = [counted(stage["runs"], "run"), *(bar.text for bar in bars)]
     texts += [f"on {stage['node']}"] if stage["node"] else []
-    name = cut(stage["work_type"], _LONGEST_NAME)
-    return Node(name, None, bars, kind="stage", text=", ".join(texts))
+    return Node(stage["work_type"], None, bars, kind="stage", text=", ".join(texts))
 
 
 def _steps(job: Row, steps: Sequence[Row]) -> Iterator[Node]:
@@ -176,7 +177,7 @@ def _steps(job: Row, steps: Sequence[Row]) -> Iterator[Node]:
     ended = sorted(range(len(steps)), key=lambda place: steps[place]["ended_at"] is None)
     moments = sorted(_moments(job, steps))
     for place in sorted(ended[-_STEPS_DRAWN:]):
-        yield _step(job, steps[place], moments)
+        yield evolve(_step(job, steps[place], moments), anchor=f"step-{place}")
 
 
 def _moments(job: Row, steps: Sequence[Row]) -> Iterator[datetime]:
