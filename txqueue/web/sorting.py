@@ -66,7 +66,7 @@ class Order:
         return f"-{column}" if is_falling else column
 
     def direction(self, column: str) -> str:
-        """Return how a column sorts the rows, as browsers are told; empty for not at all."""
+        """Return how a column sorts the rows, for `aria-sort`; empty for not at all."""
         if column != self.column:
             return ""
         return "descending" if self.is_falling else "ascending"
