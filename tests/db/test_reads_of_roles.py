@@ -40,7 +40,6 @@ READS: Final[Mapping[str, Mapping[str, Any]]] = {
     "queue_state.about_blocked": {},
     "dashboard.about_changes": {},
     "dashboard.about_chart": {"span": DAY, "step": DAY},
-    "dashboard.about_day_before": {"span": DAY, "step": DAY},
     "dashboard.about_ended": {"column": "queue", "name": "default", "spans": {"day": DAY}},
     "dashboard.about_last_hour": {},
     "dashboard.about_live_jobs": {"column": "queue", "name": "default"},

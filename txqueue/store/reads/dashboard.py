@@ -120,8 +120,10 @@ def about_chart(
     step: timedelta,
     queue: str | None = None,
     work_type: str | None = None,
-) -> Inquiry[Rows]:
-    """Query what jobs did in equal steps of time, the oldest first.
+) -> Inquiry[tuple[Rows, Rows]]:
+    """Query what jobs did in equal steps of time, the oldest first, and what they did a day before.
+
+    That of a day before has the times of today, and is empty for a span of more than a day.
 
     Args:
         schema: The name of the schema.
@@ -130,23 +132,13 @@ def about_chart(
         queue: Only jobs of this queue.
         work_type: Only jobs of this work type.
     """
-    return ask(
-        f"select * from {schema}.chart(%s, %s, %s, %s)",
-        (span.total_seconds(), step.total_seconds(), queue, work_type),
-    )
-
-
-def about_day_before(
-    schema: str,
-    span: timedelta,
-    step: timedelta,
-    queue: str | None = None,
-    work_type: str | None = None,
-) -> Inquiry[Rows]:
-    """Query what jobs did a day before what `about_chart` gives, with the times of today."""
+    length, its_step = span.total_seconds(), step.total_seconds()
+    length_before = length if span <= timedelta(days=1) else 0.0
     names = (queue, queue, work_type, work_type)
-    parameters = (step.total_seconds(), *names, span.total_seconds())
-    return ask(_DAY_BEFORE.format(schema=schema), parameters)
+    return together(
+        ask(f"select * from {schema}.chart(%s, %s, %s, %s)", (length, its_step, queue, work_type)),
+        ask(_DAY_BEFORE.format(schema=schema), (its_step, *names, length_before)),
+    )
 
 
 def about_live_jobs(schema: str, column: Column, name: str) -> Inquiry[dict[str, Any]]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, gatherResults
 
 from txqueue.policy.findings.status import STATES, Rest, largest, living_first
 from txqueue.policy.findings.work import by_cause
-from txqueue.store.reads.dashboard import Column, about_chart, about_day_before, about_ended
+from txqueue.store.reads.dashboard import Column, about_chart, about_ended
 from txqueue.store.reads.queue_state import about_all
-from txqueue.web.charts import SPANS, Rows, charts
+from txqueue.web.charts import SPANS, charts
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import Figures, IndexServices, PageServices
 from txqueue.web.pages.lists import QUEUE_HEADS
@@ -37,11 +37,9 @@ async def drawn(
     span_name = name if name in SPANS else "1h"
     span, step = SPANS[span_name]
     steps = await services.reads.shared(about_chart, span, step, **filters)
-    before: Rows = []
-    if span <= timedelta(days=1):
-        before = (await services.reads.shared(about_day_before, span, step, **filters)).value
-    drawings = charts(steps.value, now, span, step, before=before, is_part=bool(filters))
-    return {"charts": drawings if steps.value else [], "spans": SPANS, "span": span_name}
+    rows, before = steps.value
+    drawings = charts(rows, now, span, step, before=before, is_part=bool(filters))
+    return {"charts": drawings if rows else [], "spans": SPANS, "span": span_name}
 
 
 async def ended(
