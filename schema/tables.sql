@@ -45,7 +45,7 @@ create type txqueue.claim_step as (found integer, taken integer, weight bigint, 
 -- Flags and moments are sequences too: every enqueue or completion reads them, and a sequence changes at once, without
 -- waiting for a transaction and without a dead row.
 
-create sequence txqueue.asleep minvalue 0;  -- 1 while some master sleeps until a wake-up.
+create sequence txqueue.asleep minvalue 0;  -- Odd while some master sleeps until a wake-up; above that bit the length of a turn, see try_turn().
 create sequence txqueue.assignment;  -- The numbers of assignments: no two chunks of jobs share a fencing token.
 create sequence txqueue.awaited minvalue 0;  -- Until when clients wait for jobs to end, in seconds since 1970.
 create sequence txqueue.front_number;  -- The numbers of the rows of group_front.

@@ -1,7 +1,8 @@
--- The claim: what programs call comes first, then its steps and what they use.
+-- The claim: what programs call comes first, then its steps and what they use. The other two claims, claim_ready()
+-- and claim_given(), are in ready.sql.
 --
--- Steps that are marked as inlined have no settings of their own, which would cost more than the call: next_job(),
--- claim_ready() and claim_given() call them, whose settings pin the plans and the search path.
+-- The mark "inlined" keeps the loader from giving a function settings of its own, which would cost more than the
+-- call: steps in plpgsql have those of the claim that calls them, which pin the plans and the search path.
 
 -- The claim of a master: promotes due jobs, then takes ready jobs for this node in rank order, up to
 -- free_weight, as chunks of at most chunk_jobs, at least one for each worker if there are that many.
@@ -72,6 +73,7 @@ declare
     parked      integer := 0;
     -- Behind the jobs of one queue, a claim may go on: those of another one may be left by its limit.
     may_go_on   boolean := cardinality(queues) = 1;
+    -- Whether the last step emptied the only source of jobs, and whether no step was cut short.
     is_last     boolean := false;
     is_all      boolean := true;
     is_busy     boolean;
@@ -113,7 +115,7 @@ begin
         perform promote(since, greatest(free_weight, 1000));
         due_in := next_due(since);
         if due_in <= 0 then
-            -- The next claim searches from a minute before seen_at: it must find the oldest job left.
+            -- The next claim searches from a minute before seen_at: it must find the oldest job left, so a second is spared.
             seen_at := least(seen_at, clock_timestamp() + make_interval(secs => due_in + 59));
         end if;
     end if;
@@ -175,6 +177,7 @@ begin
                 continue;
             end if;
 
+            -- The loader repeats this branch for each lane.
             case head.lane
                 when 0 then its := take_step_0(
                     head, of_head, bounds, work_types, step => step, most_deaths => deaths, room => room, part => part, largest => largest,
@@ -291,7 +294,8 @@ begin
     return next;
 end $$;
 
--- What a claim may look at: the room of the node (0 if it is not alive) and its capacity; its queues, of many only those
+-- What a claim may look at; takes the keys of limited queues and tenants, without those that others hold, until the
+-- commit. Returns the room of the node (0 if it is not alive) and its capacity; its queues, of many only those
 -- with ready jobs, and their limits, if there are any; the turns that their jobs take; what ends of jobs can make free if
 -- is_narrow (see attainable_room()); and the seconds after which a limit allows more.
 create or replace function txqueue.open_claim(
@@ -545,6 +549,7 @@ begin
         tids := admitted.taken;
         its.parked := admitted.parked;
         its.is_whole := cardinality(tids) is not distinct from jobs;
+        -- If jobs were left and none of them parked, other sessions hold their keys: this claim need not look again.
         its.is_drained := case when its.is_whole then its.is_drained else its.parked = 0 end;
     end if;
     if its_load is not null and heaviest > 1 and heaviest * 10 >= capacity then
