@@ -44,7 +44,7 @@ class Bar:
 
 
 @frozen
-class Node:
+class GraphLine:
     """A line of the graph: a job, or a part of the one that is shown.
 
     Attributes:
@@ -76,7 +76,7 @@ class Graph:
         end: That at the right edge.
     """
 
-    groups: Mapping[str, Sequence[Node]]
+    groups: Mapping[str, Sequence[GraphLine]]
     begin: datetime
     end: datetime
 
@@ -120,7 +120,7 @@ def relations(job: Row, relatives: Mapping[str, Any], steps: Sequence[Row]) -> G
     now = job["at"]
     groups = {
         "parents": [_relative(row, now) for row in relatives["parents"]],
-        "job": [Node(job["work_type"], job["state"], [*_own_bars(job)], anchor="life")],
+        "job": [GraphLine(job["work_type"], job["state"], [*_own_bars(job)], anchor="life")],
         "stages": [*map(_stage, job["stages"])],
         "steps": [*_steps(job, steps)],
         "children": [_relative(row, now) for row in relatives["children"]],
@@ -139,10 +139,10 @@ def _length(begin: datetime, end: datetime) -> str:
     return duration((end - begin).total_seconds())
 
 
-def _relative(row: Row, now: datetime) -> Node:
+def _relative(row: Row, now: datetime) -> GraphLine:
     *_, last = bars = [*_life(row, now)]
     name = cut(row["work_type"], _LONGEST_NAME)
-    return Node(name, row["state"], bars, row["job_id"], text=last.text)
+    return GraphLine(name, row["state"], bars, row["job_id"], text=last.text)
 
 
 def _life(row: Row, now: datetime) -> Iterator[Bar]:
@@ -165,14 +165,14 @@ def _own_bars(job: Row) -> Iterator[Bar]:
             yield _bar("failed", attempt["began"], attempt["at"], verb)
 
 
-def _stage(stage: Row) -> Node:
+def _stage(stage: Row) -> GraphLine:
     bars = [_bar("done", stage["began"], stage["ended"], "last ran")] if stage["began"] else []
     texts = [counted(stage["runs"], "run"), *(bar.text for bar in bars)]
     texts += [f"on {stage['node']}"] if stage["node"] else []
-    return Node(stage["work_type"], None, bars, kind="stage", text=", ".join(texts))
+    return GraphLine(stage["work_type"], None, bars, kind="stage", text=", ".join(texts))
 
 
-def _steps(job: Row, steps: Sequence[Row]) -> Iterator[Node]:
+def _steps(job: Row, steps: Sequence[Row]) -> Iterator[GraphLine]:
     """Yield the steps at which the job waits, and the latest, in their order."""
     ended = sorted(range(len(steps)), key=lambda place: steps[place]["ended_at"] is None)
     moments = sorted(_moments(job, steps))
@@ -188,7 +188,7 @@ def _moments(job: Row, steps: Sequence[Row]) -> Iterator[datetime]:
     yield from (moment for moment in (*marks, *ends) if moment is not None)
 
 
-def _step(job: Row, step: Row, moments: Sequence[datetime]) -> Node:
+def _step(job: Row, step: Row, moments: Sequence[datetime]) -> GraphLine:
     end = step["ended_at"] or job["finished_at"] or job["at"]
     begin, kind, name = step["began_at"], step["kind"], cut(step["name"], _LONGEST_NAME)
     if kind == "step":
@@ -197,7 +197,7 @@ def _step(job: Row, step: Row, moments: Sequence[datetime]) -> Node:
     if kind == "sleep" and step["until"] and step["until"] < end:
         end = max(begin, step["until"])
     bar = _bar("failed" if step["error"] else kind, begin, end, _VERBS.get(kind, "took"))
-    return Node(name, step["child_state"], [bar], step["child"], kind, bar.text)
+    return GraphLine(name, step["child_state"], [bar], step["child"], kind, bar.text)
 
 
 _VERBS: Final = {"sleep": "slept", "signal": "waited", "call": "waited"}

@@ -20,7 +20,7 @@ _NAMES: Final = frozenset({"queue", "work_type", "tenant"})
 
 
 @frozen
-class Order:
+class SortOrder:
     """An order.
 
     Attributes:
@@ -34,7 +34,7 @@ class Order:
     is_falling: bool
 
     @classmethod
-    def asked(cls, request: PageRequest, heads: Mapping[str, str]) -> Order:
+    def asked(cls, request: PageRequest, heads: Mapping[str, str]) -> SortOrder:
         """Return the order that the field ``sort`` of an address names: ``failed, -failed``.
 
         Raises:

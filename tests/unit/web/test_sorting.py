@@ -6,7 +6,7 @@ import pytest
 
 from txqueue.errors import ConfigurationError
 from txqueue.web.messages import PageRequest, Role, Visitor
-from txqueue.web.sorting import Order
+from txqueue.web.sorting import SortOrder
 
 HEADS = {"queue": "Queue", "ready": "Ready"}
 ROWS: list[dict[str, Any]] = [
@@ -16,10 +16,10 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def asked(sort: str) -> Order:
+def asked(sort: str) -> SortOrder:
     """Return the order that an address names."""
     request = PageRequest("/", Visitor("ann", Role.VIEWER), query={"sort": [sort]})
-    return Order.asked(request, HEADS)
+    return SortOrder.asked(request, HEADS)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from txqueue.store.reads.job_details import about_actions
 from txqueue.store.reads.schedule_list import about_schedules, about_worksets
 from txqueue.web.messages import PageRequest, Reply, page
 from txqueue.web.page_services import PageServices
-from txqueue.web.sorting import Order
+from txqueue.web.sorting import SortOrder
 
 _ON_A_PAGE = 100
 _STATES: Final = {
@@ -99,7 +99,7 @@ async def work_types(services: PageServices, request: PageRequest) -> Reply:
     types = [
         {**hour.get(row["work_type"], _NONE_ENDED), **row} for row in largest(rows, _ON_A_PAGE)
     ]
-    order = Order.asked(request, _TYPE_HEADS)
+    order = SortOrder.asked(request, _TYPE_HEADS)
     return services.show(
         "types",
         request,
@@ -145,7 +145,7 @@ async def worksets(services: PageServices, request: PageRequest) -> Reply:
 async def tenants(services: PageServices, request: PageRequest) -> Reply:
     """Show the tenants that have jobs."""
     figures = await services.reads.shared(queue_state.about_tenants, _ON_A_PAGE + 1)
-    order = Order.asked(request, _TENANT_HEADS)
+    order = SortOrder.asked(request, _TENANT_HEADS)
     tenants = order.rows(figures.value)
     return _show(services, request, "tenants", tenants, figures=figures, order=order)
 

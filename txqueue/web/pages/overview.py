@@ -17,7 +17,7 @@ from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import Figures, IndexServices, PageServices
 from txqueue.web.pages.lists import QUEUE_HEADS
 from txqueue.web.settings import database_path
-from txqueue.web.sorting import Order
+from txqueue.web.sorting import SortOrder
 
 _LENGTHS = {name: length for name, (length, _) in SPANS.items()}
 
@@ -92,7 +92,7 @@ async def overview(services: PageServices, request: PageRequest) -> Reply:
     values = figures.value
     nodes = living_first(node for node in values["nodes"] if node["state"] != "stopped")
     queues = largest(values["queues"], _TOLD)
-    order = Order.asked(request, QUEUE_HEADS)
+    order = SortOrder.asked(request, QUEUE_HEADS)
     return services.show(
         "overview",
         request,
