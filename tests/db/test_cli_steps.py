@@ -111,7 +111,7 @@ def test_hidden_types_show_no_values(node: Stored, cli: Cli, reason: str, state:
 def test_long_names_and_results(
     node: Stored, cli: Cli, monkeypatch: pytest.MonkeyPatch, width: str
 ) -> None:
-    """Each column stays readable, and a result is cut off."""
+    """Each column stays readable, a result is cut off, and a name is whole with `-o wide`."""
     monkeypatch.setenv("COLUMNS", width)
     (job_id,) = node.enqueue({})
     (chunk,) = node.claim()
@@ -121,9 +121,12 @@ def test_long_names_and_results(
         "select from txqueue.write_steps(%s, %s)", (node.incarnation, json.dumps(steps))
     )
     shown = cli("steps", str(job_id)).out
-    assert shown.count("n") >= 200
-    assert 150 < shown.count("r") < 250
-    assert "ago)" in " ".join(shown.split())
+    assert all(len(line) <= int(width) for line in shown.splitlines())
+    assert "nn…nn" in shown
+    assert "ago)" in shown
+    whole = cli("steps", str(job_id), "-o", "wide").out
+    assert "n" * 200 in whole
+    assert 150 < whole.count("r") < 250
 
 
 def test_the_result_of_a_child_whose_type_is_unknown_is_hidden(node: Stored, cli: Cli) -> None:
