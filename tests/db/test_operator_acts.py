@@ -4,6 +4,7 @@ import pytest
 
 from tests.db.masters import Master, in_each_state
 from txqueue.model.operator_acts import ACTS, ValueKind
+from txqueue.policy.findings.explanation import Explanation, explain_refusal, refusal_text
 from txqueue.wire.admin_commands import ACT_COMMANDS
 
 TYPES = {
@@ -68,3 +69,5 @@ def test_an_act_changes_jobs_in_its_states(node: Master, name: str) -> None:
     waiting = {"again": "waiting", "later": "waiting"}
     changed = {waiting.get(state, state) for state in jobs if jobs[state] not in refused}
     assert changed == set(ACTS[name].states)
+    # What it left unchanged has a reason to show.
+    assert refusal_text(explain_refusal(name, Explanation(7, "done", "done", "it is done", "")))
