@@ -12,16 +12,10 @@ from attrs import evolve, frozen
 from txqueue.model.humanize import age, counted, cut, duration
 from txqueue.model.job import State
 from txqueue.store.reads.one_job import run_began
+from txqueue.web.charts import time_ceiling
 
 Row = Mapping[str, Any]
 
-_HOUR, _DAY = 3600.0, 86400.0
-# The steps of time that people use.
-_TIMES: Final = (
-    *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0),
-    *(120.0, 300.0, 600.0, 1800.0, _HOUR, 2 * _HOUR, 6 * _HOUR, 12 * _HOUR),
-    *(_DAY, 2 * _DAY, 7 * _DAY, 30 * _DAY, 90 * _DAY),
-)
 # Into how many parts the axis is divided at most, how many steps are drawn, how long names may be.
 _PARTS, _STEPS_DRAWN, _LONGEST_NAME = 6, 12, 60
 
@@ -95,14 +89,9 @@ class Graph:
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return the marks of the axis: the place of each, and how long after the left edge."""
-        step = time_step(self.span)
+        step = time_ceiling(self.span / _PARTS)
         marks = (step * number for number in range(1, int(self.span / step) + 1))
         return [(round(100 * mark / self.span, 2), _tick(mark)) for mark in marks]
-
-
-def time_step(span: float) -> float:
-    """Return the least step of time that people use which divides seconds into few parts."""
-    return next((step for step in _TIMES if span <= step * _PARTS), span / _PARTS)
 
 
 def _tick(seconds: float) -> str:
