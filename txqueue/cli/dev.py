@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -185,8 +186,10 @@ def dev(
         watch = SourceWatch(Path.cwd())
         environment = {"TXQUEUE_DSN": dsn, "TXQUEUE_SCHEMA": options.chosen_schema}
         show = [sys.executable, *_WEB, "--web", endpoint]
-        stack.enter_context(_Running(show, {**environment, "TXQUEUE_WEB_KEY": key}))
-        _greet(endpoint, key, dsn, options.settings.node_socket(name))
+        has_dashboard = find_spec("jinja2") is not None
+        if has_dashboard:
+            stack.enter_context(_Running(show, {**environment, "TXQUEUE_WEB_KEY": key}))
+        _greet(endpoint if has_dashboard else None, key, dsn, options.settings.node_socket(name))
         click.echo(f"watching {len(watch)} Python files; Ctrl-C stops", err=True)
         # The dashboard is a process of its own, which stays while the node restarts.
         _run(command, {**environment, "TXQUEUE_WEB": ""}, watch)
@@ -244,12 +247,14 @@ def _embedded(options: GlobalOptions, project: str, stack: ExitStack) -> str:
     return dsn
 
 
-def _greet(endpoint: str, key: str, dsn: str, node: str) -> None:
-    """Print where the dashboard is, and what other programs need."""
+def _greet(endpoint: str | None, key: str, dsn: str, node: str) -> None:
+    """Print where the dashboard is, if it is installed, and what other programs need."""
     from txqueue.wire.endpoints import parsed_endpoint
 
-    port = parsed_endpoint(endpoint).port
-    click.echo(f"dashboard: http://localhost:{port}/login?key={key}", err=True)
+    place = "it needs Jinja2; run: pip install 'txqueue[web]'"
+    if endpoint is not None:
+        place = f"http://localhost:{parsed_endpoint(endpoint).port}/login?key={key}"
+    click.echo(f"dashboard: {place}", err=True)
     click.echo(f"database:  export TXQUEUE_DSN={_quoted(dsn)}", err=True)
     click.echo(f"node:      export TXQUEUE_NODE={_quoted(node)}", err=True)
 
