@@ -35,32 +35,34 @@ def _lasting(days: int) -> Decorator:
     )
 
 
-@click.group(
-    cls=Group,
-    no_args_is_help=False,
-    short_help="Make the certificates of nodes and operators.",
-    examples=("certs init --dir CERTS", "certs issue node-1 --dir CERTS"),
-)
+@click.group(cls=Group, no_args_is_help=False)
 def certs() -> None:
-    """Make the certificates that authenticate nodes and operators."""
+    """Make the certificates of nodes and operators.
+
+    Examples:
+        certs init --dir CERTS
+        certs issue node-1 --dir CERTS
+    """
     from txqueue.wire.tls import require_packages
 
     require_packages()
 
 
-@command(None, "certs init --dir CERTS", within=certs)
+@command(within=certs)
 @_folder
 @_lasting(3650)
 def init(options: GlobalOptions, folder: Path, days: int) -> None:
-    """Make a certificate authority: ca.pem, for every host, and ca.key, which stays here."""
+    """Make a certificate authority: ca.pem, for every host, and ca.key, which stays here.
+
+    Examples:
+        certs init --dir CERTS
+    """
     from txqueue.wire.certificate_authority import make_authority
 
     _tell(options, make_authority(folder, days))
 
 
-@command(
-    None, "certs issue node-1 --dir CERTS", "certs issue ann --operator --dir CERTS", within=certs
-)
+@command(within=certs)
 @click.argument("name", metavar="NODE")
 @_folder
 @click.option(
@@ -68,7 +70,12 @@ def init(options: GlobalOptions, folder: Path, days: int) -> None:
 )
 @_lasting(825)
 def issue(options: GlobalOptions, name: str, folder: Path, operator: bool, days: int) -> None:
-    """Issue a certificate for the node with this --name: NODE.pem and NODE.key."""
+    """Issue a certificate for the node with this --name: NODE.pem and NODE.key.
+
+    Examples:
+        certs issue node-1 --dir CERTS
+        certs issue ann --operator --dir CERTS
+    """
     from txqueue.wire.certificate_authority import issue as issued
     from txqueue.wire.tls import NODE, OPERATOR
 

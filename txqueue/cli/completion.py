@@ -9,14 +9,19 @@ from txqueue.cli.options import GlobalOptions, command
 SHELLS = ("bash", "zsh", "fish")
 
 
-@command("Print the script that completes commands.", "completion bash", "completion fish")
+@command()
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, _options: GlobalOptions, /, shell: str) -> None:
-    """Print the script for a shell: commands, options, names of queues, types and nodes.
+    """Print the script that completes commands.
 
-    For bash and zsh, add to the shell's start file: eval "$(txqueue completion bash)". Of fish it
-    is the file ~/.config/fish/completions/txqueue.fish
+    It completes commands, options, names of queues, types and nodes. For bash and zsh, add to the
+    shell's start file: eval "$(txqueue completion bash)". Of fish it is the file
+    ~/.config/fish/completions/txqueue.fish
+
+    Examples:
+        completion bash
+        completion fish
     """
     from click.shell_completion import get_completion_class
 

@@ -36,11 +36,16 @@ if TYPE_CHECKING:
 APP = "txqueue.demo.work"
 
 
-@command("Run a database, a node and jobs here, and clean up.", "demo", "demo --jobs 10000")
+@command()
 @click.option("--jobs", type=click.IntRange(1), default=100_000, show_default=True)
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
 def demo(options: GlobalOptions, jobs: int, workers: int) -> int:
-    """Start a database and a node here, run some jobs, and clean up."""
+    """Run a database, a node and jobs here, and clean up.
+
+    Examples:
+        demo
+        demo --jobs 10000
+    """
     if options.dsn:
         raise ConfigurationError(
             "the demo starts its own server and takes no --dsn",
@@ -121,15 +126,17 @@ class _Forwarded(Command):
 @click.command(
     cls=_Forwarded,
     context_settings={"ignore_unknown_options": True},
-    short_help="Run a node.",
-    examples=("node --app tasks", "node --app tasks --queues default,mail --web tcp:8390"),
 )
 @click.argument("words", nargs=-1, metavar="--app MODULE [OPTION]...", type=click.UNPROCESSED)
 @click.pass_obj
 def node(options: GlobalOptions, words: tuple[str, ...]) -> None:
-    """Run a node of the work queue in the foreground; SIGTERM drains it.
+    """Run a node in the foreground; SIGTERM drains it.
 
     It is, with the same options: twistd -n --pidfile= txqueue. Services name twistd itself.
+
+    Examples:
+        node --app tasks
+        node --app tasks --queues default,mail --web tcp:8390
     """
     from txqueue.demo.node import twistd
 
@@ -139,11 +146,7 @@ def node(options: GlobalOptions, words: tuple[str, ...]) -> None:
     os.execv(program[0], program)
 
 
-@command(
-    "Run a database, a node and the dashboard here.",
-    "dev --app tasks",
-    "dev --app tasks --workers 2",
-)
+@command()
 @click.option(
     "--app",
     multiple=True,
@@ -163,10 +166,14 @@ def node(options: GlobalOptions, words: tuple[str, ...]) -> None:
 def dev(
     options: GlobalOptions, *, app: Sequence[str], web: str | None, queues: str, workers: int
 ) -> None:
-    """Run a database, a node and the dashboard here, and restart the node when code changes.
+    """Run a database, a node and the dashboard here.
 
-    Without a DSN the database is an embedded server of this folder's own, whose data stay for the
-    next time.
+    The node restarts when code changes. Without a DSN the database is an embedded server of this
+    folder's own, whose data stay for the next time.
+
+    Examples:
+        dev --app tasks
+        dev --app tasks --workers 2
     """
     endpoint = _endpoint(web)
     # Both stop the processes; Ctrl-C is how this command ends, and no error.

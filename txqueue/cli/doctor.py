@@ -172,14 +172,21 @@ _WIDTH = 9
 _AGE = re.compile(r"(?<=transaction open for )[^;,]+")
 
 
-@command("Check an installation: database, roles, nodes, files.", "doctor", "doctor --json")
+@command()
 @click.option(
     "--tls-dir",
     metavar="DIR",
     help="The node's folder of certificates (default: TXQUEUE_TLS_DIR).",
 )
 def doctor(options: GlobalOptions, tls_dir: str | None) -> int:
-    """Check the database, the roles, the nodes and this host's files; exit with 1 on a fault."""
+    """Check an installation: database, roles, nodes, files.
+
+    Exit with 1 on a fault.
+
+    Examples:
+        doctor
+        doctor --json
+    """
     from txqueue.policy.findings.catalogue import as_document, diagnose, has_fault
     from txqueue.store.reads.examination.facts import examine
 

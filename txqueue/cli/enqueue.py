@@ -137,12 +137,7 @@ BATCH = 1000
 LISTED = 10
 
 
-@command(
-    "Enqueue a job.",
-    """enqueue shop.SendReceipt '{"order_id": 7}'""",
-    """enqueue shop.SendReceipt '{"order_id": 7}' --priority 7 --unique order-7""",
-    "enqueue shop.SendReceipt - --count 100",
-)
+@command()
 @click.argument("work_type", metavar="TYPE", shell_complete=known_names("work_type"))
 @click.argument("payload", metavar="JSON")
 @declared(*OPTIONS)
@@ -157,7 +152,15 @@ LISTED = 10
 def enqueue(
     options: GlobalOptions, /, work_type: str, payload: str, count: int, **columns: Any
 ) -> None:
-    """Enqueue a job of TYPE with the JSON object as its payload; - reads it from standard input."""
+    """Enqueue a job.
+
+    It is of TYPE, with the JSON object as its payload; - reads it from standard input.
+
+    Examples:
+        enqueue shop.SendReceipt '{"order_id": 7}'
+        enqueue shop.SendReceipt '{"order_id": 7}' --priority 7 --unique order-7
+        enqueue shop.SendReceipt - --count 100
+    """
     _check_together(columns)
     text = checked_payload(sys.stdin.read() if payload == "-" else payload)
     element = job_text(work_type, text, columns)
@@ -223,12 +226,16 @@ def _told(ids: list[int], new: list[int], rows: dict[int, dict[str, Any]] | None
     return f"Enqueued {amount(len(new))} jobs: {listed}."
 
 
-@command("Enqueue copies of jobs that have ended.", "repeat 17", "repeat 17 18 --json")
+@command()
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER)
 def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
-    """Enqueue a new job with the same payload for each job that has ended.
+    """Enqueue copies of jobs that have ended.
 
-    If one of the jobs has not ended, none is enqueued.
+    A copy has the same payload. If one of the jobs has not ended, none is enqueued.
+
+    Examples:
+        repeat 17
+        repeat 17 18 --json
     """
     with open_session(options) as session:
         calls = [_call(options, session, job_id) for job_id in ids]

@@ -33,15 +33,16 @@ MOST_JOBS, MOST_KINDS = 10_000, 1000
 second."""
 
 
-@click.group(
-    cls=Group,
-    invoke_without_command=True,
-    short_help="Show failures by kind.",
-    examples=("failures", "failures retry FINGERPRINT", "failures discard FINGERPRINT"),
-)
+@click.group(cls=Group, invoke_without_command=True)
 @click.pass_context
 def failures(context: click.Context) -> None:
-    """Show failed jobs, and jobs that wait for a retry, by kind of error."""
+    """Show failed jobs, and those that wait for a retry, by kind.
+
+    Examples:
+        failures
+        failures retry FINGERPRINT
+        failures discard FINGERPRINT
+    """
     if context.invoked_subcommand is not None:
         return
     from txqueue.store.reads.history import about_failures
@@ -51,10 +52,14 @@ def failures(context: click.Context) -> None:
     show(options, {"failures": kinds}, lambda: _list(kinds))
 
 
-@command("Retry all failures of a kind.", "failures retry FINGERPRINT", within=failures)
+@command(within=failures)
 @click.argument("fingerprint")
 def retry(options: GlobalOptions, fingerprint: str) -> None:
-    """Retry all jobs with this kind of failure now, of all work types."""
+    """Retry all failures of a kind now, of all work types.
+
+    Examples:
+        failures retry FINGERPRINT
+    """
 
     async def run(admin: Admin) -> dict[str, Any]:
         total = await admin.retry_failures(fingerprint)
@@ -64,21 +69,23 @@ def retry(options: GlobalOptions, fingerprint: str) -> None:
     _tell(options, document, f"{counted(document['retried'], 'job')} to run again.")
 
 
-@command("Give up all failures of a kind.", "failures discard FINGERPRINT", within=failures)
+@command(within=failures)
 @click.argument("fingerprint")
 def discard(options: GlobalOptions, fingerprint: str) -> None:
-    """Turn failed jobs with this kind of failure, of all work types, into cancelled ones.
+    """Give up all failures of a kind.
 
-    They no longer appear in lists and warnings. Jobs that wait for a retry still get it.
+    Failed jobs with this kind of failure, of all work types, become cancelled ones. They no longer
+    appear in lists and warnings. Jobs that wait for a retry still get it.
+
+    Examples:
+        failures discard FINGERPRINT
     """
     total = operate(options, lambda admin: admin.discard_failures(fingerprint))
     document = {"fingerprint": fingerprint, "discarded": total}
     say(options, document, f"{counted(total, 'job')} discarded.")
 
 
-@command(
-    "Postpone all failures of a kind.", "failures postpone FINGERPRINT --for 1h", within=failures
-)
+@command(within=failures)
 @click.argument("fingerprint")
 @click.option(
     "--for",
@@ -88,7 +95,13 @@ def discard(options: GlobalOptions, fingerprint: str) -> None:
     help="After how long the jobs run again, such as 90s, 5min, 1h or 2d.",
 )
 def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None:
-    """Retry all jobs with this kind of failure after a delay, of all work types."""
+    """Postpone all failures of a kind.
+
+    All jobs with this kind of failure, of all work types, are retried after the delay.
+
+    Examples:
+        failures postpone FINGERPRINT --for 1h
+    """
 
     async def run(admin: Admin) -> dict[str, Any]:
         total, until = await admin.postpone_failures(fingerprint, delay.total_seconds())

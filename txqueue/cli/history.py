@@ -46,7 +46,7 @@ _spanning = together(
 )
 
 
-@command(None, "history --state failed", "history --from 2026-11-01 --to 2026-11-08")
+@command()
 @_spanning
 @selecting("queue", "work_type", states=ENDED)
 @limited(most=1_000_000)
@@ -58,7 +58,12 @@ def history(
     limit: int,
     **filters: str | None,
 ) -> None:
-    """List ended jobs, the latest first, archived ones too."""
+    """List ended jobs, the latest first, archived ones too.
+
+    Examples:
+        history --state failed
+        history --from 2026-11-01 --to 2026-11-08
+    """
     from txqueue.store.reads.history import about_archived, about_past
 
     begin, end = _span(options, since, until)
@@ -87,12 +92,17 @@ def history(
     _warn(unread)
 
 
-@command("Count ended jobs per hour and work type.", "stats", "stats --from 2026-11-01")
+@command()
 @_spanning
 def stats(options: GlobalOptions, since: datetime | None, until: datetime | None) -> None:
-    """Count ended jobs per hour and work type, with their run times and waiting times.
+    """Count ended jobs per hour and work type.
 
-    Archived days are included, with whole hours at both ends.
+    With their run times and waiting times. Archived days are included, with whole hours at both
+    ends.
+
+    Examples:
+        stats
+        stats --from 2026-11-01
     """
     from txqueue.store.reads.history import about_archived, about_stats
 
@@ -111,20 +121,20 @@ def stats(options: GlobalOptions, since: datetime | None, until: datetime | None
     _warn(unread)
 
 
-@command(
-    "Archive old history as Parquet, and drop it.",
-    "archive --to /backup/jobs",
-    "archive --to s3://bucket/jobs --before 2026-11-01",
-)
+@command()
 @valued("--to", "LOCATION", "A folder, or s3://bucket/prefix.", "location")
 @moment_option(
     "--before", "before", "All days before this one, not only those past retention.", metavar="DAY"
 )
 def archive(options: GlobalOptions, location: str | None, before: datetime | None) -> None:
-    """Write days of history past retention to Parquet files, and then drop them.
+    """Archive old history as Parquet, and drop it.
 
-    Each day's file is read back and compared before the day is dropped. S3 keys come from the
-    environment or a profile, as for AWS's own programs.
+    That is each day past retention: a day's file is read back and compared before the day is
+    dropped. S3 keys come from the environment or a profile, as for AWS's own programs.
+
+    Examples:
+        archive --to /backup/jobs
+        archive --to s3://bucket/jobs --before 2026-11-01
     """
     from txqueue.store.inquiries.reader import Session
 

@@ -88,24 +88,23 @@ def _choosing(act: str) -> Decorator:
     )
 
 
-@command(
-    "End jobs, even running ones; give up failed ones.", "cancel 17 18", "cancel --all --queue mail"
-)
+@command()
 @_choosing("cancel")
 def cancel(options: GlobalOptions, /, ids: Sequence[int], **filters: Any) -> int:
-    """End jobs: waiting ones at once, running ones when their node receives the request.
+    """End jobs, even running ones; give up failed ones.
 
-    A coroutine is interrupted; a function in a thread must check job.is_cancelled. Failed jobs
+    Waiting ones end at once, running ones when their node receives the request: a coroutine is
+    interrupted; a function in a thread must check job.is_cancelled. Failed jobs
     given by number, or chosen by --state failed, become cancelled.
+
+    Examples:
+        cancel 17 18
+        cancel --all --queue mail
     """
     return _carry_out(options, _chosen(ids, filters), "cancel")
 
 
-@command(
-    "End runs, such as hung ones, and run their jobs again.",
-    "restart 17",
-    "restart --all --running-for 1h --type shop.SendReceipt",
-)
+@command()
 @_choosing("restart")
 @click.option(
     "--running-for", type=Length(), help="Only jobs that have been running for 10min, 2h or longer."
@@ -124,23 +123,32 @@ def restart(
     is_counted: bool,
     **filters: Any,
 ) -> int:
-    """End the runs of jobs, such as hung ones, and run the jobs again at once.
+    """End runs, such as hung ones, and run their jobs again.
 
-    What the ended runs still write in their own transactions is refused. A coroutine is
-    interrupted; a function in a thread is left behind, and keeps its weight until it returns; a
-    worker that a handler blocks is killed and replaced.
+    The jobs run again at once. What the ended runs still write in their own transactions is
+    refused. A coroutine is interrupted; a function in a thread is left behind, and keeps its weight
+    until it returns; a worker that a handler blocks is killed and replaced.
+
+    Examples:
+        restart 17
+        restart --all --running-for 1h --type shop.SendReceipt
     """
     filters["running_for"] = None if running_for is None else running_for.total_seconds()
     return _carry_out(options, _chosen(ids, filters), "restart", is_counted=is_counted)
 
 
-@command(
-    "Run failed or cancelled jobs again.", "retry 17 --from charge", "retry --all --type shop.Mail"
-)
+@command()
 @_choosing("retry")
 @click.option("--from", "step", help="Do this step of each job again, and all after it.")
 def retry(options: GlobalOptions, /, ids: Sequence[int], step: str | None, **filters: Any) -> int:
-    """Run failed or cancelled jobs again; jobs that wait for a time or a retry run now."""
+    """Run failed or cancelled jobs again.
+
+    Jobs given by number that wait for a time or a retry run now.
+
+    Examples:
+        retry 17 --from charge
+        retry --all --type shop.Mail
+    """
     chosen = _chosen(ids, filters, is_harmless=step is None)
     if step is None:
         return _carry_out(options, chosen, "retry")
@@ -159,11 +167,18 @@ async def _retry_from(
     return {"retried": [each for each in some if each not in errors], "refused": refused}
 
 
-@command("Give jobs another priority.", "priority 9 17 18", "priority 2 --all --queue mail")
+@command()
 @click.argument("to", metavar="PRIORITY", type=click.IntRange(0, 9))
 @_choosing("set_priority")
 def priority(options: GlobalOptions, /, to: int, ids: Sequence[int], **filters: Any) -> int:
-    """Change the PRIORITY of jobs that no node has claimed: 0 to 9; higher runs first."""
+    """Give jobs another priority.
+
+    PRIORITY is 0 to 9; higher runs first. It changes for jobs that no node has claimed.
+
+    Examples:
+        priority 9 17 18
+        priority 2 --all --queue mail
+    """
     return _carry_out(options, _chosen(ids, filters), "set_priority", priority=to)
 
 

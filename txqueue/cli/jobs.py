@@ -230,7 +230,7 @@ STATES = ("waiting", "ready", "assigned", "done", "failed", "cancelled")
 NUMBER = click.IntRange(0, 2**63 - 1)
 
 
-@command(None, "jobs --state failed", "jobs --payload order_id=7 --since 2h")
+@command()
 @selecting(*JOB_COLUMNS, states=STATES)
 @on_node()
 @searching()
@@ -246,7 +246,12 @@ NUMBER = click.IntRange(0, 2**63 - 1)
 def jobs(
     options: GlobalOptions, /, limit: int, running_for: timedelta | None, **filters: Any
 ) -> None:
-    """List jobs, the newest first."""
+    """List jobs, the newest first.
+
+    Examples:
+        jobs --state failed
+        jobs --payload order_id=7 --since 2h
+    """
     filters["node"] = filters.pop("on_node")
     if running_for is not None:
         if filters["after"] is not None:
@@ -271,10 +276,15 @@ def jobs(
         note(options, f"More: --after {page.next}")
 
 
-@command(None, "job 17", "job 17 --json")
+@command()
 @click.argument("job_id", metavar="ID", type=NUMBER)
 def job(options: GlobalOptions, job_id: int) -> None:
-    """Show all that is stored about a job."""
+    """Show all that is stored about a job.
+
+    Examples:
+        job 17
+        job 17 --json
+    """
     from txqueue.store.reads.job_details import about_archived_job, about_job
 
     whole = or_archived(
@@ -288,10 +298,15 @@ def job(options: GlobalOptions, job_id: int) -> None:
     show(options, whole, lambda: whole_job(whole, whole["at"]))
 
 
-@command(None, "explain 17", "explain 17 --json")
+@command()
 @click.argument("job_id", metavar="ID", type=NUMBER)
 def explain(options: GlobalOptions, job_id: int) -> None:
-    """Explain why a job does not run, and what would make it run."""
+    """Explain why a job does not run, and what would make it run.
+
+    Examples:
+        explain 17
+        explain 17 --json
+    """
     from txqueue.policy.findings.explanation import explain_archived
     from txqueue.store.reads.job_details import about_obstacles
 

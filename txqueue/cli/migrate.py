@@ -14,10 +14,15 @@ from txqueue.cli.source import ask_node
 from txqueue.errors import TxqueueError
 
 
-@command("Create or upgrade the schema.", "migrate", "migrate --sql")
+@command()
 @click.option("--sql", is_flag=True, help="Print the script for an empty database; run nothing.")
 def migrate(options: GlobalOptions, sql: bool) -> None:
-    """Create or upgrade the schema; safe to run on many hosts at once."""
+    """Create or upgrade the schema; safe on many hosts at once.
+
+    Examples:
+        migrate
+        migrate --sql
+    """
     from txqueue.store.schema import migrations
 
     if sql:
@@ -68,10 +73,15 @@ def _lines(report: Mapping[str, Any], schema: str) -> Lines:
 PATIENCE = 4.0
 
 
-@command(None, "health", "health --ready")
+@command()
 @click.option("--ready", is_flag=True, help="Fail unless the node can start jobs now.")
 def health(options: GlobalOptions, ready: bool) -> int:
-    """Tell whether the node of this host is live, or ready."""
+    """Tell whether the node of this host is live, or ready.
+
+    Examples:
+        health
+        health --ready
+    """
     health_answer = _node_answer(options)
     # No table: the libraries that draw tables would take most of the command's time.
     click.echo(json_text.dumps(health_answer) if options.json else health_answer["reason"])

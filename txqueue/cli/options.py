@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import reduce
+from inspect import cleandoc
 from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,25 +121,26 @@ def _split_help(command: click.Command, context: click.Context, formatter: Any) 
                 formatter.write_dl(records[own])
 
 
-def _write_examples(examples: Sequence[str], formatter: Any) -> None:
-    """Write the examples of a help; their lines stay whole, to be copied."""
-    if examples:
-        with formatter.section("Examples"):
-            for words in examples:
-                formatter.write(f"{'':{formatter.current_indent}}txqueue {words}\n")
-
-
 class Command(click.Command):
-    """A command that takes the options of every command.
+    """A command that takes the options of every command, and shows the examples of its docstring.
 
     Attributes:
-        examples: What its help shows: command lines without the first word.
+        examples: Command lines without the first word: the lines below ``Examples:``.
     """
 
-    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self.examples = examples
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        text, _, examples = cleandoc(settings.get("help") or "").partition("\n\nExamples:\n")
+        super().__init__(*arguments, **{**settings, "help": text})
+        self.examples = [line.strip() for line in examples.splitlines()]
         self.params += options_of_every_command()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, whose lines stay whole, to be copied; then the options."""
+        if self.examples:
+            with formatter.section("Examples"):
+                for words in self.examples:
+                    formatter.write(f"{'':{formatter.current_indent}}txqueue {words}\n")
+        _split_help(self, ctx, formatter)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error names its options as the command line has them."""
@@ -158,47 +160,30 @@ class Command(click.Command):
                 text = re.sub(rf"(?<![\w.-]){each.name}(?![\w.])", written, text)
         return text
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, then the help of the options."""
-        _write_examples(self.examples, formatter)
-        _split_help(self, ctx, formatter)
-
 
 def command(
-    short_help: str | None = None,
-    *examples: str,
-    name: str | None = None,
-    within: click.Group | None = None,
+    name: str | None = None, within: click.Group | None = None
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a function a command, which gets the `GlobalOptions` as its first argument.
 
     Args:
-        short_help: The line in the list of all commands; the first one of the docstring if None.
-        examples: The examples of its help: command lines without the first word.
         name: The name of the command; that of the function if None.
         within: The group that has the command.
     """
     register: Any = click.command if within is None else within.command
 
     def made(function: Callable[..., Any]) -> click.Command:
-        got: click.Command = register(name, cls=Command, short_help=short_help, examples=examples)(
-            click.pass_obj(function)
-        )
+        got: click.Command = register(name, cls=Command)(click.pass_obj(function))
         return got
 
     return made
 
 
-class Group(click.Group):
+class Group(Command, click.Group):
     """A group of commands that all take the options of every command."""
 
     command_class = Command
     group_class = type
-
-    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self.examples = examples
-        self.params += options_of_every_command()
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -236,8 +221,7 @@ class Group(click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help of the commands, the examples, then the help of the options."""
         self.format_commands(ctx, formatter)
-        _write_examples(self.examples, formatter)
-        _split_help(self, ctx, formatter)
+        super().format_options(ctx, formatter)
 
 
 class Finite(click.FloatRange):

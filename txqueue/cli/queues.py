@@ -22,20 +22,30 @@ if TYPE_CHECKING:
     from txqueue.admin import Admin
 
 
-@command(None, "limits", "limits --json")
+@command()
 def limits(options: GlobalOptions) -> None:
-    """Show pauses and limits."""
+    """Show pauses and limits.
+
+    Examples:
+        limits
+        limits --json
+    """
     from txqueue.store.reads.queue_state import about_controls
 
     controls = read(options, about_controls, lambda admin: admin.controls())
     show(options, {"limits": controls}, lambda: listing("Limits", _LIMITS, controls, _NO_LIMIT))
 
 
-@command(None, "actions", "actions --subject 'queue mail'")
+@command()
 @click.option("--subject", help="Only acts on this subject, such as 'queue mail' or 'job 7'.")
 @limited()
 def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
-    """Show which operator did what and when, the latest first."""
+    """Show which operator did what and when, the latest first.
+
+    Examples:
+        actions
+        actions --subject 'queue mail'
+    """
     from txqueue.store.reads.job_details import about_actions
 
     async def ask(admin: Admin) -> list[dict[str, Any]]:
@@ -107,26 +117,33 @@ _held = together(
 )
 
 
-@command("Pause a queue until it is resumed.", "pause mail", "pause --tenant acme")
+@command()
 @_held
 def pause(options: GlobalOptions, /, **names: str | None) -> None:
-    """Pause a QUEUE, a group or a tenant until it is resumed; running jobs continue."""
+    """Pause a queue until it is resumed.
+
+    Or a group or a tenant; running jobs continue.
+
+    Examples:
+        pause mail
+        pause --tenant acme
+    """
     _switch(options, names, "pause", is_paused=True)
 
 
-@command("Resume a paused queue.", "resume mail", "resume --tenant acme")
+@command()
 @_held
 def resume(options: GlobalOptions, /, **names: str | None) -> None:
-    """Resume a paused QUEUE, group or tenant."""
+    """Resume a paused queue, group or tenant.
+
+    Examples:
+        resume mail
+        resume --tenant acme
+    """
     _switch(options, names, "resume", is_paused=False)
 
 
-@command(
-    "Limit a queue, a group or a tenant.",
-    "limit queue mail --concurrency 20 --rate 5",
-    "limit tenant acme --share 3",
-    "limit queue mail --clear rate",
-)
+@command()
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("key")
 @click.option("--concurrency", type=click.IntRange(1), help="Jobs that may run at a time.")
@@ -162,7 +179,15 @@ def resume(options: GlobalOptions, /, **names: str | None) -> None:
 def limit(
     options: GlobalOptions, /, kind: str, key: str, cleared: tuple[str, ...], **limits: float | None
 ) -> None:
-    """Limit a queue, a group or a tenant; limits not named stay as they are."""
+    """Limit a queue, a group or a tenant.
+
+    Limits not named stay as they are.
+
+    Examples:
+        limit queue mail --concurrency 20 --rate 5
+        limit tenant acme --share 3
+        limit queue mail --clear rate
+    """
     lifted = LIMITS if "all" in cleared else cleared
     if not lifted and all(value is None for value in limits.values()):
         raise click.UsageError("say what to limit, such as --concurrency 5, or what to --clear")
@@ -176,19 +201,30 @@ def limit(
     say(options, document, f"{kind.capitalize()} {key} has {_limits(control)}.")
 
 
-@command("Drain a node: it accepts no more jobs.", "drain node-1", "drain node-1 --wait")
+@command()
 @click.argument("name", metavar="NODE", shell_complete=known_names("node"))
 @click.option("--wait", is_flag=True, help="Wait until it has no jobs, and show how many it has.")
 def drain(options: GlobalOptions, /, name: str, *, wait: bool) -> int:
-    """Drain a NODE: it accepts no more jobs, passes on unstarted ones, finishes running ones."""
+    """Drain a node: it accepts no more jobs.
+
+    It passes on unstarted ones, and finishes running ones.
+
+    Examples:
+        drain node-1
+        drain node-1 --wait
+    """
     _switch_node(options, name, "drain_node", "draining")
     return 0 if not wait or _is_emptied(options, name) else 1
 
 
-@command("Let a draining node accept jobs again.", "undrain node-1")
+@command()
 @click.argument("name", metavar="NODE", shell_complete=known_names("node"))
 def undrain(options: GlobalOptions, name: str) -> None:
-    """Let a draining NODE accept jobs again."""
+    """Let a draining node accept jobs again.
+
+    Examples:
+        undrain node-1
+    """
     _switch_node(options, name, "undrain_node", "alive")
 
 

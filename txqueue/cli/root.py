@@ -117,12 +117,17 @@ class Commands(Group):
     cls=Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    examples=("dev --app tasks", "status", "help enqueue"),
 )
 @click.version_option(package_name="txqueue", message="%(prog)s %(version)s")
 @click.pass_context
 def root(context: click.Context) -> None:
-    """Background jobs for Python, in the PostgreSQL database that you already have."""
+    """Background jobs for Python, in the PostgreSQL database that you already have.
+
+    Examples:
+        dev --app tasks
+        status
+        help enqueue
+    """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 

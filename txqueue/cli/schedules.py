@@ -53,12 +53,17 @@ if TYPE_CHECKING:
 LATE = 60.0
 
 
-@command("List schedules: when each is due, how it ran.", "schedules", "schedules --group acme")
+@command()
 @selecting("work_type", "group", "tenant", what="schedules")
 @limited(100)
 @valued("--after", "NAME", "Continue after this schedule: the last one of the previous page.")
 def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> None:
-    """List schedules, with when each is due and its last run."""
+    """List schedules: when each is due, how it ran.
+
+    Examples:
+        schedules
+        schedules --group acme
+    """
     rows, now = dated_schedules(options, filters, limit + 1)
     listed = rows[:limit]
     following = listed[-1]["name"] if len(rows) > limit else None
@@ -204,22 +209,17 @@ _timed = together(
 )
 
 
-@click.group(
-    cls=Group,
-    no_args_is_help=False,
-    short_help="Add and operate schedules.",
-    examples=("schedule add nightly shop.Report '{}' --cron '0 3 * * *'", "schedule runs"),
-)
+@click.group(cls=Group, no_args_is_help=False)
 def schedule() -> None:
-    """Add schedules, pause, resume or remove them, or run one now."""
+    """Add schedules, pause, resume or remove them, or run one now.
+
+    Examples:
+        schedule add nightly shop.Report '{}' --cron '0 3 * * *'
+        schedule runs
+    """
 
 
-@command(
-    "Add a schedule that enqueues a job repeatedly.",
-    "schedule add sync shop.Sync '{}' --every 5min",
-    "schedule add nightly shop.Report '{}' --cron '0 3 * * *' --tz Europe/Berlin",
-    within=schedule,
-)
+@command(within=schedule)
 @click.argument("name")
 @click.argument("work_type", metavar="TYPE", shell_complete=known_names("work_type"))
 @click.argument("payload", metavar="JSON")
@@ -241,7 +241,14 @@ def add(
     only_if: Sequence[str] | None,
     **choices: Any,
 ) -> None:
-    """Add a schedule that enqueues a job of TYPE with the JSON object as its payload."""
+    """Add a schedule that enqueues a job repeatedly.
+
+    The job is of TYPE, with the JSON object as its payload.
+
+    Examples:
+        schedule add sync shop.Sync '{}' --every 5min
+        schedule add nightly shop.Report '{}' --cron '0 3 * * *' --tz Europe/Berlin
+    """
     columns = {key: choices[key] for key in (*COLUMNS, "keys")}
     job = job_text(work_type, checked_payload(payload), columns)
     from txqueue.store.schedules import put_call
@@ -293,53 +300,76 @@ def _chosen_schedule(choices: dict[str, Any]) -> Schedule:
         raise click.UsageError(str(error)) from None
 
 
-@command("Replace the times of a schedule.", "schedule edit sync --every 1h", within=schedule)
+@command(within=schedule)
 @click.argument("name")
 @_timed
 def edit(options: GlobalOptions, /, name: str, **choices: Any) -> None:
     """Replace the times of a schedule; its work stays.
 
     All times are replaced: an option that is left out gets its default.
+
+    Examples:
+        schedule edit sync --every 1h
     """
     when = _chosen_schedule(choices)
     changed = operate(options, lambda admin: admin.edit_schedule(name, when))
     _tell(options, name, "edit_schedule", changed)
 
 
-@command("Pause a schedule until it is resumed.", "schedule pause sync", within=schedule)
+@command(within=schedule)
 @click.argument("name")
 def pause(options: GlobalOptions, name: str) -> None:
-    """Pause a schedule until it is resumed; a job that was already enqueued still runs."""
+    """Pause a schedule until it is resumed.
+
+    A job that was already enqueued still runs.
+
+    Examples:
+        schedule pause sync
+    """
     changed = operate(options, lambda admin: admin.pause_schedule(name))
     _tell(options, name, "pause_schedule", changed)
 
 
-@command(None, "schedule resume sync", within=schedule)
+@command(within=schedule)
 @click.argument("name")
 def resume(options: GlobalOptions, name: str) -> None:
-    """Resume a schedule from its next moment on."""
+    """Resume a schedule from its next moment on.
+
+    Examples:
+        schedule resume sync
+    """
     changed = operate(options, lambda admin: admin.resume_schedule(name))
     _tell(options, name, "resume_schedule", changed)
 
 
-@command(None, "schedule remove sync", within=schedule)
+@command(within=schedule)
 @click.argument("name")
 def remove(options: GlobalOptions, name: str) -> None:
-    """Remove a schedule; its jobs stay."""
+    """Remove a schedule; its jobs stay.
+
+    Examples:
+        schedule remove sync
+    """
     operate(options, lambda admin: admin.remove_schedule(name))
     _tell(options, name, "remove_schedule", True)
 
 
-@command("Enqueue a schedule's job now.", "schedule run-now sync", name="run-now", within=schedule)
+@command(name="run-now", within=schedule)
 @click.argument("name")
 def run_now(options: GlobalOptions, name: str) -> None:
-    """Enqueue a schedule's job now, even if it is paused; its next moment does not change."""
+    """Enqueue a schedule's job now.
+
+    Even if the schedule is paused; its next moment does not change.
+
+    Examples:
+        schedule run-now sync
+    """
     ran = operate(options, lambda admin: admin.run_schedule(name))
     document = {"name": name, "job_id": ran}
     say(options, document, f"Job {ran} of schedule {name} is enqueued.")
 
 
-@command(None, "schedule runs sync", "schedule runs --late 60", within=schedule)
+@command(within=schedule)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--group", help="Only of schedules of this group, whatever their types.")
 @click.option(
@@ -350,7 +380,12 @@ def run_now(options: GlobalOptions, name: str) -> None:
 )
 @limited()
 def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None:
-    """Show the last runs, the latest first."""
+    """Show the last runs, the latest first.
+
+    Examples:
+        schedule runs sync
+        schedule runs --late 60
+    """
     from txqueue.store.reads.schedule_list import about_scheduled_runs
 
     rows = read_database(options, about_scheduled_runs, names=names, **chosen)

@@ -25,9 +25,14 @@ _QUEUES_TOLD, _TYPES_TOLD = 20, 100
 COLOURS = {"alive": "green", "draining": "yellow", "dead": "bold red"}
 
 
-@command(None, "nodes", "nodes --json")
+@command()
 def nodes(options: GlobalOptions) -> None:
-    """Show the nodes, their hosts and their load."""
+    """Show the nodes, their hosts and their load.
+
+    Examples:
+        nodes
+        nodes --json
+    """
     from txqueue.store.reads.queue_state import about_nodes
 
     known = read(options, about_nodes, lambda admin: admin.nodes())
@@ -101,10 +106,15 @@ MOST_SHOWN = 50
 EACH = 2
 
 
-@command(None, "status", "status --watch")
+@command()
 @click.option("--watch", is_flag=True, help=f"Show it again every {EACH} s, from the database.")
 def status(options: GlobalOptions, /, *, watch: bool) -> None:
-    """Show the queues, the nodes and warnings."""
+    """Show the queues, the nodes and warnings.
+
+    Examples:
+        status
+        status --watch
+    """
     from txqueue.store.reads.queue_state import about_all
 
     if not watch:

@@ -31,10 +31,15 @@ from txqueue.model.humanize import amount, counted, cut, moment
 from txqueue.model.results import check_key, check_name, signal_json
 
 
-@command("Show the progress of a batch.", "batch 17", "batch 17 --json")
+@command()
 @click.argument("job_id", metavar="ID", type=NUMBER)
 def batch(options: GlobalOptions, job_id: int) -> None:
-    """Show the progress of the batch whose callback is the job ID."""
+    """Show the progress of the batch whose callback is the job ID.
+
+    Examples:
+        batch 17
+        batch 17 --json
+    """
     from txqueue.store.reads.job_details import about_batch, archived_batch
 
     document = or_archived(
@@ -67,13 +72,18 @@ HIDDEN = ("redacted", "encrypted")
 LONGEST = 200
 
 
-@command("Show the steps of a job.", "steps 17", "steps 17 --json")
+@command()
 @click.argument("job_id", metavar="ID", type=NUMBER)
 @limited(default=100, text="List at most this many: where it waits, and the latest.")
 def steps(options: GlobalOptions, job_id: int, limit: int) -> None:
-    """Show the steps that the job ID has done, with their results, and what it waits for.
+    """Show the steps of a job.
 
-    Signals that no step has taken yet are listed, too. Long results are cut off; --json has all.
+    That is what it has done, with the results, and what it waits for. Signals that no step has
+    taken yet are listed, too. Long results are cut off; --json has all.
+
+    Examples:
+        steps 17
+        steps 17 --json
     """
     from txqueue.store.reads.steps import about_archived_steps, about_steps
 
@@ -141,11 +151,7 @@ def _json_text(value: Any) -> str:
     return value if value in HIDDEN else cut(json.dumps(value, ensure_ascii=False), LONGEST)
 
 
-@command(
-    "Send a signal to a job that waits for it.",
-    """signal 17 approval '{"approved": true}'""",
-    "signal --of shop.Checkout order-7 approval true",
-)
+@command()
 @click.argument("words", metavar="[ID] NAME [VALUE]", nargs=-1, required=True)
 @click.option(
     "--of",
@@ -157,9 +163,14 @@ def _json_text(value: Any) -> str:
 def signal(
     options: GlobalOptions, words: tuple[str, ...], of: tuple[str, str] | None, key: str | None
 ) -> None:
-    """Send the signal NAME to the job ID, with a VALUE in JSON.
+    """Send a signal to a job that waits for it.
 
-    A job that does not wait for it yet takes it when it does.
+    The signal NAME goes to the job ID, with a VALUE in JSON. A job that does not wait for it yet
+    takes it when it does.
+
+    Examples:
+        signal 17 approval '{"approved": true}'
+        signal --of shop.Checkout order-7 approval true
     """
     number, (name, *rest) = _receiver(words, has_number=of is None)
     value = _value(name, key, *rest)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ENDPOINT = "tcp:8390"
 
 
-@command(None, "web", "web --web tcp:8400 --web-users users.txt")
+@command()
 @valued("--web", "ENDPOINT", f"Where it listens (default: {ENDPOINT}).", "endpoint")
 @valued("--databases", "FILE", "A file with the names and DSNs of several databases to serve.")
 @valued("--web-users", "FILE", "The file of the users that may log in; see txqueue web-user.")
@@ -40,6 +40,10 @@ def web(options: GlobalOptions, /, endpoint: str | None, **flags: str | None) ->
 
     Without users and certificates it is on this host only, and visitors can only look; over a unix
     socket, this account acts.
+
+    Examples:
+        web
+        web --web tcp:8400 --web-users users.txt
     """
     from txqueue.system.settings import Settings
 
@@ -114,7 +118,7 @@ def _address(settings: Any) -> str:
     return f"{scheme}://{endpoint.address}:{endpoint.port}{settings.base}/"
 
 
-@command(None, "web-user users.txt ann --role operator", name="web-user")
+@command(name="web-user")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.argument("name")
 @click.option(
@@ -140,6 +144,9 @@ def web_user(
     """Add, change or remove a user of the dashboard.
 
     The command asks for the password.
+
+    Examples:
+        web-user users.txt ann --role operator
     """
     from txqueue.web.logins import user_line, without_user
 

@@ -13,11 +13,16 @@ from txqueue.cli.source import read_database
 from txqueue.model.humanize import amount
 
 
-@command("Show the progress of worksets, or failed items.", "worksets", "worksets import-7")
+@command()
 @click.argument("name", required=False)
 @limited(text="List at most this many items.")
 def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
-    """Show the progress of worksets, or the failed items of one."""
+    """Show the progress of worksets, or the failed items of one.
+
+    Examples:
+        worksets
+        worksets import-7
+    """
     from txqueue.store.reads.schedule_list import about_workset_failures, about_worksets
 
     if name is None:
@@ -28,10 +33,17 @@ def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
         show(options, {"workset": name, "failed": failed}, lambda: _failures(failed))
 
 
-@command("Show the tenants that have jobs.", "tenants", "tenants --limit 100")
+@command()
 @limited(50)
 def tenants(options: GlobalOptions, limit: int) -> None:
-    """Show the tenants that have jobs, those with the most ready ones first."""
+    """Show the tenants that have jobs.
+
+    Those with the most ready ones come first.
+
+    Examples:
+        tenants
+        tenants --limit 100
+    """
     from txqueue.store.reads.queue_state import about_tenants
 
     rows = read_database(options, about_tenants, limit)
