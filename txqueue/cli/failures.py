@@ -65,7 +65,7 @@ def retry(options: GlobalOptions, fingerprint: str) -> None:
         total = await admin.retry_failures(fingerprint)
         return {"fingerprint": fingerprint, "retried": total}
 
-    document = _acted(options, fingerprint, "retry", run)
+    document = _acted(options, fingerprint, run)
     _tell(options, document, f"{counted(document['retried'], 'job')} to run again.")
 
 
@@ -107,7 +107,7 @@ def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None
         total, until = await admin.postpone_failures(fingerprint, delay.total_seconds())
         return {"fingerprint": fingerprint, "postponed": total, "until": until}
 
-    document = _acted(options, fingerprint, "postpone", run)
+    document = _acted(options, fingerprint, run)
     when = local_time(document["until"])
     _tell(options, document, f"{counted(document['postponed'], 'job')} to run again at {when}.")
 
@@ -115,7 +115,6 @@ def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None
 def _acted(
     options: GlobalOptions,
     fingerprint: str,
-    name: str,
     act: Callable[[Admin], Awaitable[dict[str, Any]]],
 ) -> dict[str, Any]:
     """Act on a kind of failure; return the result with the jobs that were refused, and why."""
@@ -124,7 +123,7 @@ def _acted(
         began = await _clock(admin, fingerprint)
         done = await act(admin)
         refused = [] if began is None else await _left(admin, fingerprint, began)
-        return {**done, "refused": refused, "reasons": await refusals(admin, name, refused)}
+        return {**done, "refused": refused, "reasons": await refusals(admin, "retry", refused)}
 
     return operate(options, run)
 

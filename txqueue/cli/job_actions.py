@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 from attrs import frozen
@@ -26,7 +26,7 @@ from txqueue.cli.output import Lines, refusal_lines, refusals, show, styled
 from txqueue.cli.source import note_unknown_names, operate
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import amount
-from txqueue.model.operator_acts import ACTS
+from txqueue.model.operator_acts import ACTS, WORDS, Face, Value, ValueKind
 
 if TYPE_CHECKING:
     from txqueue.admin import Admin
@@ -88,71 +88,43 @@ def _choosing(act: str) -> Decorator:
     )
 
 
-@command()
-@_choosing("cancel")
-def cancel(options: GlobalOptions, /, ids: Sequence[int], **filters: Any) -> int:
-    """End jobs, even running ones; give up failed ones.
-
-    Waiting ones end at once, running ones when their node receives the request: a coroutine is
-    interrupted; a function in a thread must check job.is_cancelled. Failed jobs
-    given by number, or chosen by --state failed, become cancelled.
-
-    Examples:
-        cancel 17 18
-        cancel --all --queue mail
-    """
-    return _carry_out(options, _chosen(ids, filters), "cancel")
+def __getattr__(word: str) -> click.Command:
+    """Return the command of an act on jobs, with its arguments and the options that choose jobs."""
+    if word not in WORDS:
+        raise AttributeError(word)
+    name = WORDS[word]
+    act, (run, *added) = ACTS[name], _RUNS.get(name, (partial(_run, name),))
+    face = cast("Face", act.face)
+    # click notes the parameters at the function, which others may share.
+    acting = partial(run)
+    acting.__doc__ = face.text
+    parameters = together(*map(_parameter, act.arguments), _choosing(name), *added)
+    return command(word)(parameters(acting))
 
 
-@command()
-@_choosing("restart")
-@click.option(
-    "--running-for", type=Length(), help="Only jobs that have been running for 10min, 2h or longer."
-)
-@click.option(
-    "--count",
-    "is_counted",
-    is_flag=True,
-    help="Let each ended run spend an attempt; even if it was the last, the job runs once more.",
-)
-def restart(
-    options: GlobalOptions,
-    /,
-    ids: Sequence[int],
-    running_for: timedelta | None,
-    is_counted: bool,
-    **filters: Any,
+def _parameter(value: Value) -> Decorator:
+    """Return what gives a command an argument of its act: an option if it is a flag."""
+    if value.kind is ValueKind.FLAG:
+        return click.option(value.option, value.name, help=value.said, is_flag=True)
+    return click.argument(value.name, type=click.IntRange(0, value.most))
+
+
+def _run(name: str, options: GlobalOptions, /, ids: Sequence[int], **choices: Any) -> int:
+    arguments = {value.name: choices.pop(value.name) for value in ACTS[name].arguments}
+    return _carry_out(options, _chosen(ids, choices), name, **arguments)
+
+
+def _restart(
+    options: GlobalOptions, /, ids: Sequence[int], running_for: timedelta | None, **choices: Any
 ) -> int:
-    """End runs, such as hung ones, and run their jobs again.
-
-    The jobs run again at once. What the ended runs still write in their own transactions is
-    refused. A coroutine is interrupted; a function in a thread is left behind, and keeps its weight
-    until it returns; a worker that a handler blocks is killed and replaced.
-
-    Examples:
-        restart 17
-        restart --all --running-for 1h --type shop.SendReceipt
-    """
-    filters["running_for"] = None if running_for is None else running_for.total_seconds()
-    return _carry_out(options, _chosen(ids, filters), "restart", is_counted=is_counted)
+    seconds = None if running_for is None else running_for.total_seconds()
+    return _run("restart", options, ids, running_for=seconds, **choices)
 
 
-@command()
-@_choosing("retry")
-@click.option("--from", "step", help="Do this step of each job again, and all after it.")
-def retry(options: GlobalOptions, /, ids: Sequence[int], step: str | None, **filters: Any) -> int:
-    """Run failed or cancelled jobs again.
-
-    Jobs given by number that wait for a time or a retry run now.
-
-    Examples:
-        retry 17 --from charge
-        retry --all --type shop.Mail
-    """
+def _retry(options: GlobalOptions, /, ids: Sequence[int], step: str | None, **filters: Any) -> int:
     chosen = _chosen(ids, filters, is_harmless=step is None)
-    if step is None:
-        return _carry_out(options, chosen, "retry")
-    return _carry_out(options, chosen, "retry", partial(_retry_from, step))
+    act = None if step is None else partial(_retry_from, step)
+    return _carry_out(options, chosen, "retry", act)
 
 
 async def _retry_from(
@@ -167,19 +139,21 @@ async def _retry_from(
     return {"retried": [each for each in some if each not in errors], "refused": refused}
 
 
-@command()
-@click.argument("to", metavar="PRIORITY", type=click.IntRange(0, 9))
-@_choosing("set_priority")
-def priority(options: GlobalOptions, /, to: int, ids: Sequence[int], **filters: Any) -> int:
-    """Give jobs another priority.
-
-    PRIORITY is 0 to 9; higher runs first. It changes for jobs that no node has claimed.
-
-    Examples:
-        priority 9 17 18
-        priority 2 --all --queue mail
-    """
-    return _carry_out(options, _chosen(ids, filters), "set_priority", priority=to)
+# What carries an act out, and the options of its own.
+_RUNS: Final[Mapping[str, tuple[Any, ...]]] = {
+    "restart": (
+        _restart,
+        click.option(
+            "--running-for",
+            type=Length(),
+            help="Only jobs that have been running for 10min, 2h or longer.",
+        ),
+    ),
+    "retry": (
+        _retry,
+        click.option("--from", "step", help="Do this step of each job again, and all after it."),
+    ),
+}
 
 
 def _chosen(ids: Sequence[int], choices: Mapping[str, Any], *, is_harmless: bool = False) -> Chosen:

@@ -17,6 +17,7 @@ import click
 from txqueue.cli.options import Command, GlobalOptions, Group
 from txqueue.cli.output import discard_output, prepare_streams
 from txqueue.errors import ConfigurationError, TxqueueError
+from txqueue.model.operator_acts import WORDS
 
 INSTALL = "pip install txqueue-torture"
 _LABORATORY = ("bench", "torture")
@@ -72,7 +73,7 @@ _HOMES: Final = {
     **dict.fromkeys(("schedules", "schedule"), "schedules"),
     "failures": "failures",
     **dict.fromkeys(("history", "stats", "archive"), "history"),
-    **dict.fromkeys(("cancel", "restart", "retry", "priority"), "job_actions"),
+    **dict.fromkeys(WORDS, "job_actions"),
     **dict.fromkeys(("pause", "resume", "limit", "drain", "undrain"), "queues"),
     **dict.fromkeys(("dev", "node"), "dev"),
     **dict.fromkeys(("web", "web-user"), "web"),

@@ -1,6 +1,7 @@
-"""What operators can do: each act with its arguments and its answer, declared once.
+"""What operators can do: each act with its arguments, its answer and its words, declared once.
 
-The AMP commands, the calls of the stored functions and the handlers of a node follow from it.
+The AMP commands, the calls of the stored functions, the handlers of a node, the commands of
+``txqueue`` and the buttons of the dashboard follow from it.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ class Value:
         kind: What it is.
         parameter: The parameter of the stored function that takes it, if it has another name.
         is_optional: Whether it may be left out.
+        option: The option of the command line that gives it.
         most: The largest whole number that the stored function takes.
-        said: The sentence on the jobs in it, with the arguments of the act in braces.
+        said: The sentence on the jobs in it, with the arguments of the act in braces; of an
+            argument, its label.
     """
 
     name: str
@@ -49,6 +52,39 @@ class Value:
     is_optional: bool = False
     most: int = _INTEGER
     said: str = ""
+    option: str = ""
+
+
+@frozen
+class Left:
+    """Why an act leaves jobs unchanged; ``{}`` stands for the words of a job's explanation.
+
+    Attributes:
+        states: The states of the jobs; none for all other states.
+        detail: The reason.
+        remedy: What would make the act possible, with the number of the job as ``{job_id}``.
+    """
+
+    states: tuple[str, ...] = ()
+    detail: str = "{}"
+    remedy: str = "{}"
+
+
+@frozen
+class Face:
+    """How people give an act on jobs.
+
+    Attributes:
+        word: The command of ``txqueue``.
+        text: Its help, with its examples.
+        button: Its button on pages; empty if they have none.
+        is_danger: Whether jobs may be lost by it.
+    """
+
+    word: str
+    text: str
+    button: str = ""
+    is_danger: bool = False
 
 
 @frozen
@@ -64,6 +100,9 @@ class Act:
             these states are meant; none if it is not about any jobs.
         of_all: Those that it changes where all jobs that match are meant, in whatever state: an act
             on all neither runs cancelled jobs again nor gives up failed ones unless that is asked.
+        only: The condition of SQL of those that it changes then, if not all of these states.
+        left: Why it leaves jobs unchanged; the first entry of a job's state counts.
+        face: How people give it; none if it is not about any jobs.
     """
 
     command: str
@@ -72,6 +111,19 @@ class Act:
     said: tuple[str, str] = ("", "")
     states: tuple[str, ...] = ()
     of_all: tuple[str, ...] = ()
+    only: str = ""
+    left: tuple[Left, ...] = ()
+    face: Face | None = None
+
+    @property
+    def arguments(self) -> tuple[Value, ...]:
+        """What it takes besides the numbers of jobs."""
+        return tuple(value for value in self.takes if value.kind is not ValueKind.IDS)
+
+    @property
+    def asked(self) -> tuple[Value, ...]:
+        """The arguments that pages ask for."""
+        return tuple(value for value in self.arguments if not value.is_optional)
 
     def told(self, subject: str, *, is_changed: object) -> str:
         """Return the sentence about the subject of the act."""
@@ -109,7 +161,24 @@ _CHANGED = (Value("changed", ValueKind.FLAG),)
 _PAUSED = ("is paused", "was paused already")
 _RESUMED = ("is resumed", "was not paused")
 _REFUSED = Value("refused", ValueKind.IDS, said="left unchanged")
-_UNENDED = ("waiting", "ready", "assigned")
+_COUNTED = Value(
+    "is_counted",
+    ValueKind.FLAG,
+    is_optional=True,
+    said="Let each ended run spend an attempt; even if it was the last, the job runs once more.",
+    option="--count",
+)
+_UNENDED, _UNCLAIMED = ("waiting", "ready", "assigned"), ("waiting", "ready")
+_NOT_RETRIED = (
+    Left(("failed", "cancelled")),
+    Left(("done",), remedy="to run it once more: txqueue repeat {job_id}"),
+    Left(detail="it has not ended: {}"),
+)
+
+
+def _claimed(remedy: str) -> tuple[Left, ...]:
+    """Return why an act on unclaimed jobs leaves others unchanged."""
+    return Left(("assigned",), "a node has claimed it: {}", remedy), Left(remedy=remedy)
 
 
 def _ids(name: str, said: str) -> Value:
@@ -147,12 +216,28 @@ ACTS: Final[Mapping[str, Act]] = {
         (_ids("cancelled", "cancelled"), _runs("requested", "told to stop"), _REFUSED),
         states=(*_UNENDED, "failed"),
         of_all=_UNENDED,
+        left=(Left(remedy="nothing: it has ended"),),
+        face=Face(
+            "cancel",
+            """End jobs, even running ones; give up failed ones.
+
+            Waiting ones end at once, running ones when their node receives the request: a coroutine
+            is interrupted; a function in a thread must check job.is_cancelled. Failed jobs given by
+            number, or chosen by --state failed, become cancelled.
+
+            Examples:
+                cancel 17 18
+                cancel --all --queue mail
+            """,
+            "Cancel",
+            is_danger=True,
+        ),
     ),
     # Ends the runs of assigned jobs. Those in `requested` are of groups, and follow when their node
     # has ended their runs. With `is_counted` the runs spend an attempt.
     "restart": Act(
         "RestartJobs",
-        (_IDS, Value("is_counted", ValueKind.FLAG, is_optional=True)),
+        (_IDS, _COUNTED),
         (
             _runs("restarted", "to run again"),
             _runs("requested", "of a group, to run again once their node has ended their runs"),
@@ -160,6 +245,29 @@ ACTS: Final[Mapping[str, Act]] = {
         ),
         states=("assigned",),
         of_all=("assigned",),
+        left=(
+            Left(
+                ("assigned",),
+                "an open transaction has locked its row, perhaps as it ends",
+                "once that has ended, if it still runs: txqueue restart {job_id}",
+            ),
+            Left(_UNCLAIMED, "it does not run: {}"),
+            *_NOT_RETRIED,
+        ),
+        face=Face(
+            "restart",
+            """End runs, such as hung ones, and run their jobs again.
+
+            The jobs run again at once. What the ended runs still write in their own transactions is
+            refused. A coroutine is interrupted; a function in a thread is left behind, and keeps
+            its weight until it returns; a worker that a handler blocks is killed and replaced.
+
+            Examples:
+                restart 17
+                restart --all --running-for 1h --type shop.SendReceipt
+            """,
+            "Restart",
+        ),
     ),
     "retry": Act(
         "RetryJobs",
@@ -167,6 +275,21 @@ ACTS: Final[Mapping[str, Act]] = {
         (_ids("retried", "to run again"), _REFUSED),
         states=("failed", "cancelled", "waiting"),
         of_all=("failed",),
+        # Of those that wait, it starts none before its time but for a retry.
+        only="(job.state <> 'waiting' or job.waiting_for = 'time' and job.attempt > 0)",
+        left=_NOT_RETRIED,
+        face=Face(
+            "retry",
+            """Run failed or cancelled jobs again.
+
+            Jobs given by number that wait for a time or a retry run now.
+
+            Examples:
+                retry 17 --from charge
+                retry --all --type shop.Mail
+            """,
+            "Retry",
+        ),
     ),
     # The answer has how many steps are done again.
     "retry_from": Act(
@@ -193,10 +316,22 @@ ACTS: Final[Mapping[str, Act]] = {
     ),
     "set_priority": Act(
         "SetPriority",
-        (_IDS, Value("priority", ValueKind.WHOLE, "its_priority")),
+        (_IDS, Value("priority", ValueKind.WHOLE, "its_priority", most=9, said="Priority")),
         (_ids("changed", "of priority {priority} now"), _REFUSED),
-        states=("waiting", "ready"),
-        of_all=("waiting", "ready"),
+        states=_UNCLAIMED,
+        of_all=_UNCLAIMED,
+        left=_claimed("nothing: a priority only decides when a job is claimed"),
+        face=Face(
+            "priority",
+            """Give jobs another priority.
+
+            PRIORITY is 0 to 9; higher runs first. It changes for jobs that no node has claimed.
+
+            Examples:
+                priority 9 17 18
+                priority 2 --all --queue mail
+            """,
+        ),
     ),
     # These act on a limited number of jobs a call. The answer has how many, 0 after the last, and
     # the `before` or `until` of the next call.
@@ -233,3 +368,8 @@ ACTS: Final[Mapping[str, Act]] = {
     ),
 }
 """The acts by the names of their stored functions."""
+
+WORDS: Final[Mapping[str, str]] = {
+    act.face.word: name for name, act in ACTS.items() if act.face is not None
+}
+"""The acts on jobs by their commands."""

@@ -30,6 +30,7 @@ COUNTED = 10_000
 # The most jobs of one call, which holds their locks, and of how many it is said why they stay.
 _AT_ONCE, _EXPLAINED = 1000, 3
 _OF_JOBS = tuple(name for name, act in ACTS.items() if act.states)
+_ASKED = {value.name for name in _OF_JOBS for value in ACTS[name].asked}
 _SUBJECT = ("kind", "key")
 _LIMITS = ("concurrency", "rate", "reserve", "backlog", "share")
 
@@ -40,7 +41,7 @@ Handler = Callable[[PageServices, PageRequest], Awaitable[Reply]]
 def acting_routes() -> list[Route]:
     """Return the routes of all acts; every one needs an operator."""
     acts: Mapping[str, tuple[Act, Iterable[str]]] = {
-        "/act/jobs": (_act_on_jobs, ("act", "id", "all", "priority", *FILTERS)),
+        "/act/jobs": (_act_on_jobs, ("act", "id", "all", *_ASKED, *FILTERS)),
         "/act/control": (_act_on_control, ("act", *_SUBJECT)),
         "/act/limit": (_set_limit, (*_SUBJECT, *_LIMITS)),
         "/act/failures": (_act_on_failures, ("act", "fingerprint", "minutes")),
@@ -175,8 +176,8 @@ async def _on_jobs(
 ) -> None:
     """Act on some jobs, and note what was done."""
     arguments: dict[str, object] = {"ids": list(job_ids)}
-    if effect.act == "set_priority":
-        arguments["priority"] = _whole(request, "priority", 0, 9)
+    for value in ACTS[effect.act].asked:
+        arguments[value.name] = _whole(request, value.name, 0, value.most)
     row = await services.act(request, effect.act, arguments)
     effect.add(row, arguments)
 

@@ -56,8 +56,6 @@ _MEMBERS = """job.job_id = any (array(
                    case jsonb_typeof(ids) when 'array' then ids else '[]' end) as named
     ) as member (id)))"""
 _NO_ACT = Act("", (), ())
-# Of those that wait, a retry of all that match starts none before its time but for a retry.
-_IS_RETRIED = "(job.state <> 'waiting' or job.waiting_for = 'time' and job.attempt > 0)"
 # Types and jobs whose payload no operator may see, or learn of by a filter.
 _VISIBLE = (
     "job.work_type <> all(array(select work_type from {schema}.work_type"
@@ -115,8 +113,8 @@ def _of_act(name: object, state: object) -> Iterator[_Condition]:
         raise ConfigurationError(
             f"{name} changes no {state} jobs", f"choose one of: {', '.join(act.states)}"
         )
-    if name == "retry":
-        yield _Condition(_IS_RETRIED, ())
+    if act.only:
+        yield _Condition(act.only, ())
 
 
 def _of_columns(filters: Mapping[str, object]) -> Iterator[_Condition]:

@@ -30,7 +30,7 @@ _ON_A_PAGE = 50
 MOST_SUGGESTED = 100
 # Of a search, the words that are looked up, and what they may name.
 _MOST_WORDS, _SEARCHED_NAMES = 5, ("queue", "work_type", "tenant")
-_ACTS = {"retry": "Retry", "restart": "Restart", "cancel": "Cancel"}
+_ACTS = {name: act for name, act in ACTS.items() if act.face and act.face.button}
 
 
 async def jobs(services: PageServices, request: PageRequest) -> Reply:
@@ -59,7 +59,7 @@ async def jobs(services: PageServices, request: PageRequest) -> Reply:
         more=MORE,
         chips=chips(request),
         states=[state.value for state in State],
-        acts={act: verb for act, verb in _ACTS.items() if _may_follow(act, filters["state"])},
+        acts={name: act for name, act in _ACTS.items() if _may_follow(name, filters["state"])},
         now=jobs_page.at,
     )
 
@@ -136,22 +136,22 @@ async def _known_names(services: PageServices) -> dict[str, list[str]]:
 
 async def confirmation(services: PageServices, request: PageRequest) -> Reply:
     """Ask whether to act on all jobs that match, with their number in each state."""
-    act = request.asked("act") or ""
-    if act not in _ACTS:
+    name = request.asked("act") or ""
+    if (act := _ACTS.get(name)) is None:
         return redirect("/jobs")
     schema, find = services.reads.schema, services.reads.find
-    filters: dict[str, object] = {**chosen_filters(request), "act": act}
+    filters: dict[str, object] = {**chosen_filters(request), "act": name}
     oldest = await find(about_bound(schema, filters))
     filters["from_job"] = oldest
     counts = await find(about_matching(schema, filters, COUNTED + 1))
     count = sum(counts.values())
     is_of_all = filters["state"] is None and filters["waiting_for"] is None
-    others = set(ACTS[act].states) - set(ACTS[act].of_all) if is_of_all else ()
+    others = set(act.states) - set(act.of_all) if is_of_all else ()
     return services.show(
         "confirm",
         request,
+        act_name=name,
         act=act,
-        verb=_ACTS[act],
         count=min(count, COUNTED),
         counts=counts,
         others=sorted(others),
