@@ -34,7 +34,7 @@ SITE: Final = ROOT / "build" / "site"
 
 _FENCED: Final = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _LINK: Final = re.compile(r"(?<=\]\()([^)\s:#]+)(#[^)\s]*)?(?=\))")
-_TOLD_TO_TESTS: Final = re.compile(r"^<!-- [a-z ]+(?:: \S+)? -->\n(?=```)", re.MULTILINE)
+_NOT_READ: Final = re.compile(r"^<!-- [a-z ]+(?:: \S+)? -->\n(?=```)|^</?div.*>\n\n", re.MULTILINE)
 _HEADING: Final = re.compile(r"^##+ (.+)$", re.MULTILINE)
 _MEANT: Final = re.compile(r"^\| ([^|]+) \| [^|]*?\]\(([^)#]+)#([^)]+)\)", re.MULTILINE)
 _ANY_HEADING: Final = re.compile(r"^#+ (.+)\n", re.MULTILINE)
@@ -132,6 +132,8 @@ def stage(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     for page in pages():
         _write(folder / place(page), described(page) + moved(page))
+    # The navigation beside the first page has its lists.
+    _write(folder / place(INDEX), described(INDEX) + moved(INDEX).partition("\n## ")[0] + "\n")
     names = {place(page).removesuffix(".md"): excerpts(page) for page in pages()}
     known = f"const WORDS = {json.dumps(words())};\nconst EXCERPTS = {json.dumps(names)};\n"
     _write(folder / "search.js", known + SEARCH.read_text("utf-8"))
@@ -166,11 +168,16 @@ def excerpts(page: Path) -> dict[str, str]:
     return begin
 
 
-def described(page: Path) -> str:
-    """Return the front matter of a page: its file, and its first sentence for search engines."""
+def summary(page: Path) -> str:
+    """Return the first sentence of a page."""
     text = next(filter(None, excerpts(page).values()))
     sentences = re.match(r".{40,}?[.:](?= |$)|.*", text)
-    meta = json.dumps(sentences[0].rstrip(".:") + "." if sentences else "")
+    return sentences[0].rstrip(".:") + "." if sentences else ""
+
+
+def described(page: Path) -> str:
+    """Return the front matter of a page: its file, and its first sentence for search engines."""
+    meta = json.dumps(summary(page))
     file = page.relative_to(ROOT).as_posix()
     return f"---\nfile: {file}\nmyst:\n  html_meta:\n    description: {meta}\n---\n\n"
 
@@ -181,8 +188,8 @@ def _write(file: Path, text: str) -> None:
 
 
 def readable(page: Path, folder: str | None = None) -> str:
-    """Return the text of a page without the comments that tell the tests how to run its blocks."""
-    return _TOLD_TO_TESTS.sub("", moved(page, folder)).rstrip() + "\n"
+    """Return the text of a page without comments for the tests and elements for browsers."""
+    return _NOT_READ.sub("", moved(page, folder)).rstrip() + "\n"
 
 
 def write_texts(folder: Path) -> None:
@@ -193,11 +200,18 @@ def write_texts(folder: Path) -> None:
     for page in pages():
         _write(folder / place(page), readable(page))
     copy_linked(folder)
-    title, summary, rest = readable(INDEX).split("\n\n", 2)
-    quoted = "\n".join(f"> {line}" for line in summary.splitlines())
-    _write(folder / "llms.txt", f"{title}\n\n{quoted}\n\n{rest}")
+    _write(folder / "llms.txt", f"# txqueue\n\n> {summary(INDEX)}\n" + "".join(_listed()))
     whole = (f"<!-- {place(page)} -->\n\n{readable(page, '.')}" for page in pages())
     _write(folder / "llms-full.txt", "\n".join(whole))
+
+
+def _listed() -> Iterator[str]:
+    """Yield the sections of llms.txt: each page by its title and its first sentence."""
+    for title, files in sections():
+        yield f"\n## {title}\n\n"
+        for page in files:
+            name = page.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+            yield f"- [{name}]({place(page)}): {summary(page)}\n"
 
 
 def write_versions(site: Path) -> None:

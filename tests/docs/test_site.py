@@ -58,6 +58,10 @@ SHARES = """() => {
     const [all, last] = [table, table.rows[1].cells[2]].map((e) => e.getBoundingClientRect().width);
     return {last: last / all, all, room: document.querySelector("article").clientWidth};
 }"""
+BLOCKS = """() => document.readyState === "complete" && {
+    rows: getComputedStyle(document.querySelector("#features table").rows[1]).display,
+    wide: document.querySelector("#features table").scrollWidth,
+}"""
 _CODE = re.compile(r"^```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -93,6 +97,14 @@ def test_links_lead_somewhere_in_the_site(staged: Path, page: Path) -> None:
         assert target.is_relative_to(staged)
         assert target.exists(), link
         assert not anchor or target.suffix != ".md" or anchor in anchors(target), link
+
+
+def test_the_first_page_has_buttons_and_cards(staged: Path) -> None:
+    """The lists of pages are in the navigation beside it."""
+    text = (staged / "index.md").read_text("utf-8")
+    assert '<div class="buttons">' in text
+    assert '<div class="cards">' in text
+    assert "\n## " not in text
 
 
 @pytest.fixture(scope="module")
@@ -314,6 +326,15 @@ def test_pages_link_to_their_files_if_a_repository_is_given(
 def test_no_page_is_wider_than_a_phone(in_browser: Callable[..., Any], page: str) -> None:
     """Wide tables and code scroll by themselves."""
     assert in_browser(page, WIDTH) <= 390
+
+
+@pytest.mark.slow("docs")
+def test_a_table_of_many_columns_is_read_on_a_phone(in_browser: Callable[..., Any]) -> None:
+    """A row is a block, with the names of its columns; on a wide screen it stays a row."""
+    narrow = in_browser("explanation/comparison.html", BLOCKS)
+    assert narrow["rows"] == "block"
+    assert narrow["wide"] <= 390
+    assert in_browser("explanation/comparison.html", BLOCKS, 1440)["rows"] == "table-row"
 
 
 @pytest.mark.slow("docs")

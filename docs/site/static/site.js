@@ -26,8 +26,9 @@ const fold = (caption, place) => {
 // On a phone a row of a table is a block: its cells have the names of their columns.
 const nameCells = (table) => {
   const names = [...(table.tHead?.rows[0].cells ?? [])].map((cell) => cell.innerText.trim());
-  if (names.length < 2 || names.length > 4) return;
+  if (names.length < 2) return;
   table.classList.add("in-blocks");
+  table.classList.toggle("of-many", names.length > 4);
   for (const row of table.tBodies[0].rows)
     [...row.cells].forEach((cell, place) => {
       const isNamed = place && names.length > 2 && cell.innerText.trim();
