@@ -13,7 +13,10 @@ from twisted.internet import task
 
 import txqueue
 
-HEAVY: Final = {"twisted", "zope", "psycopg2", "txpostgres", "cryptography", "importlib.resources"}
+HEAVY: Final = {
+    *("twisted", "zope", "psycopg2", "txpostgres", "cryptography", "importlib.resources"),
+    "pydantic",
+}
 WORK: Final = """
 from attrs import define
 from txqueue import Cron, Key, Parents, Priority, Retry, RunningJob, Runtime, WorkItem

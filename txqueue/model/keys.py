@@ -16,6 +16,7 @@ import attrs
 
 from txqueue.errors import InvalidWork
 from txqueue.model.humanize import brief
+from txqueue.model.record_types import field_names, fields_of, is_object_class
 from txqueue.model.storable import is_name
 
 KEYS: Final = ("group", "tenant", "unique")
@@ -46,7 +47,7 @@ class Key:
 
     Args:
         template: The text, with the name of a field in each pair of braces; ``{order.number}`` is a
-            field of a nested attrs class; ``{{`` and ``}}`` are braces.
+            field of a nested class; ``{{`` and ``}}`` are braces.
 
     Raises:
         InvalidWork: When the template cannot be read.
@@ -153,9 +154,9 @@ def _member(path: Path, cls: Any) -> dict[str, Any]:
 
 
 def _field(cls: Any, name: str, path: Path) -> Any:
-    if not attrs.has(cls):
-        raise _no_field(path, "it is not in an attrs class")
-    field = getattr(attrs.fields(attrs.resolve_types(cls)), name, None)
+    if not is_object_class(cls):
+        raise _no_field(path, "it is not in a class with fields")
+    field = next((each for each in fields_of(cls) if each.name == name), None)
     if field is None or not field.init:
         raise _no_field(path, f"{cls.__qualname__} has no such field in its payload")
     if field.converter is not None:
@@ -166,7 +167,7 @@ def _field(cls: Any, name: str, path: Path) -> Any:
 def _no_field(path: Path, why: str) -> InvalidWork:
     return InvalidWork(
         f"a key cannot be made of {'.'.join(path)}: {why}",
-        "name fields of the class, or of attrs classes in it",
+        "name fields of the class, or of classes in it",
     )
 
 
@@ -241,7 +242,7 @@ def check_keys(cls: type) -> None:
     for name in KEYS:
         key = getattr_static(cls, name)
         try:
-            check_text(name, key, attrs.fields_dict(cls))
+            check_text(name, key, field_names(cls))
             if isinstance(key, Key):
                 parts_of(key, cls)
         except InvalidWork as error:

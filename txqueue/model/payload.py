@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -25,8 +24,9 @@ from cattrs.v import format_exception
 
 from txqueue.errors import InvalidWork, UnreadablePayload
 from txqueue.model.keys import check_keys
+from txqueue.model.record_types import fields_of, is_model, is_object_class
 from txqueue.model.storable import find_unstorable, is_json_already, to_json
-from txqueue.model.strict_types import converter, strict_converter
+from txqueue.model.strict_types import converter, model_members, strict_converter
 from txqueue.model.work_item import WorkItem, is_work_type
 from txqueue.model.workset_item import WorksetItem
 
@@ -59,16 +59,11 @@ def find_change(original: Any, copy: Any, path: str = "$") -> str | None:
 @cache
 def _comparer(kind: Any) -> Callable[[Any, Any, str], str | None]:
     """Return the function that compares two values of a type."""
-    if issubclass(kind, list | tuple | deque):
-        return _change_of_list
-    if issubclass(kind, OrderedDict):
-        return _change_of_order
-    if issubclass(kind, Mapping):
-        return _change_of_mapping
-    if issubclass(kind, set | frozenset):
-        return _change_of_set
-    if issubclass(kind, datetime):
-        return _change_of_moment
+    for classes, comparer in _COMPARERS.items():
+        if issubclass(kind, classes):
+            return comparer
+    if is_model(kind):
+        return _change_of_model
     return _change_of_fields if _field_names(kind) else _change_of_value
 
 
@@ -91,6 +86,11 @@ def _change_of_fields(original: Any, copy: Any, path: str) -> str | None:
     names = _field_names(_type(original))
     values_of_both = ((name, getattr(original, name), getattr(copy, name)) for name in names)
     return _first((f"{path}.{name}", *values) for name, *values in values_of_both)
+
+
+def _change_of_model(original: Any, copy: Any, path: str) -> str | None:
+    # Its equality also counts what its fields do not tell, such as extra members.
+    return _change_of_fields(original, copy, path) or _change_of_value(original, copy, path)
 
 
 def _change_of_order(original: Any, copy: Any, path: str) -> str | None:
@@ -135,17 +135,22 @@ def _exactly(items: Iterable[Any]) -> set[tuple[type, Any]]:
     return {(float if type(item) is int else type(item), item) for item in items}
 
 
+_COMPARERS: Mapping[tuple[type, ...], Callable[[Any, Any, str], str | None]] = {
+    (list, tuple, deque): _change_of_list,
+    (OrderedDict,): _change_of_order,
+    (Mapping,): _change_of_mapping,
+    (set, frozenset): _change_of_set,
+    (datetime,): _change_of_moment,
+}
+
+
 @cache
 def _field_names(cls: Any) -> list[str]:
-    """Return the names of the fields of an attrs class or dataclass.
+    """Return the names of the fields of a class of objects.
 
     A field that JSON does not carry, and that is no part of the object's equality, does not count.
     """
-    if attrs.has(cls):
-        return [field.name for field in attrs.fields(cls) if field.init or field.eq]
-    if dataclasses.is_dataclass(cls):
-        return [field.name for field in dataclasses.fields(cls) if field.init or field.compare]
-    return []
+    return [field.name for field in fields_of(cls) if field.init or field.eq]
 
 
 def _name(value: Any) -> str:
@@ -176,9 +181,10 @@ def _codec(cls: type[WorkItem]) -> _Codec:
 
 
 def _made_codec(cls: type[WorkItem]) -> _Codec:
-    if not attrs.has(cls):
+    if not is_object_class(cls):
         raise InvalidWork(
-            f"{cls.__qualname__} is not an attrs class", "decorate it with attrs.define"
+            f"{cls.__qualname__} has no fields",
+            "decorate it with attrs.define or dataclass, or derive it from pydantic's BaseModel",
         )
     if not _has_handler(cls):
         raise InvalidWork(
@@ -192,7 +198,7 @@ def _made_codec(cls: type[WorkItem]) -> _Codec:
     except StructureHandlerNotFoundError as error:
         raise InvalidWork(
             f"{cls.__qualname__} has a field that JSON cannot carry, of type {error.type_!r}",
-            "declare plain data, dates, times, UUIDs, Decimals, enums or attrs classes",
+            "declare plain data, dates, times, UUIDs, Decimals, enums or classes with such fields",
         ) from None
     except Exception as error:
         raise InvalidWork(
@@ -207,12 +213,17 @@ def _has_handler(cls: Any) -> bool:
     return bool(cls.perform is not WorkItem.perform)
 
 
+# What may change the values that an object is made of.
+_CHANGING = ("__attrs_post_init__", "__post_init__", "model_validate_json")
+
+
 def _delicate_fields(cls: Any) -> tuple[str, ...]:
     """Return the names of the fields that take more than text and numbers, or convert them."""
+    is_changed = any(map(partial(hasattr, cls), _CHANGING))
     return tuple(
         field.name
-        for field in attrs.fields(cls)
-        if (field.converter or not field.init or not _is_plain_type(field.type))
+        for field in fields_of(cls)
+        if (is_changed or field.converter or not field.init or not _is_plain_type(field.type))
         and (field.init or field.eq)
     )
 
@@ -239,8 +250,9 @@ def _quickly(cls: Any, structure: Callable[[Any, Any], Any]) -> Callable[[Any, A
 
     The converter makes a set of each payload's keys, which takes half as long as all the rest.
     """
-    fields = attrs.fields(cls)
-    if any(field.default is not attrs.NOTHING or not field.init for field in fields):
+    fields = fields_of(cls)
+    has_all = all(field.init and field.default is attrs.NOTHING for field in fields)
+    if is_model(cls) or not has_all:
         return structure
     number = len(fields)
     trusting = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=False)
@@ -289,6 +301,8 @@ def encode(work: WorkItem) -> dict[str, Any]:
 
 
 def _find_change_in(names: tuple[str, ...], work: WorkItem, read: Any) -> str | None:
+    if is_model(type(work)):
+        return find_change(work, read)
     for name in names:
         change = find_change(getattr(work, name), getattr(read, name), f"$.{name}")
         if change is not None:
@@ -359,10 +373,21 @@ def _without_values(error: BaseException, kind: type | None) -> str:
 
 def _plain(cls: type[WorkItem], work: WorkItem) -> dict[str, Any]:
     """Convert a work item field by field, so that an error can name the field."""
-    kind: Any = cls
-    fields = [field for field in attrs.fields(attrs.resolve_types(kind)) if field.init]
+    if is_model(cls):
+        return _plain_model(work)
+    fields = [field for field in fields_of(cls) if field.init]
     plain = {field.name: _plain_field(field, getattr(work, field.name)) for field in fields}
     return _as_stored(plain) if _codec(cls).delicate else plain
+
+
+def _plain_model(model: Any) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    for name in type(model).model_fields:
+        try:
+            members |= model_members(model, include={name})
+        except Exception:
+            raise InvalidWork(f"invalid value for type @ $.{name}") from None
+    return members
 
 
 def _plain_field(field: Any, value: Any) -> Any:
@@ -384,7 +409,7 @@ def encode_fields(cls: Any, values: Mapping[str, Any]) -> dict[str, Any]:
         InvalidWork: When a value does not fit its field, or the class cannot be encoded.
     """
     _codec(cls)
-    fields = {field.name: field for field in attrs.fields(attrs.resolve_types(cls))}
+    fields = {field.name: field for field in fields_of(cls)}
     try:
         return {name: _stored_field(fields[name], value) for name, value in values.items()}
     except InvalidWork as error:

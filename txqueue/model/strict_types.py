@@ -6,23 +6,33 @@ type reads one kind of them only: an array is no text, ``true`` is no 1.
 
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-import attrs
-from cattrs import Converter
+from cattrs import (
+    AttributeValidationNote,
+    ClassValidationError,
+    Converter,
+    ForbiddenExtraKeysError,
+    IterableValidationError,
+    IterableValidationNote,
+)
 from cattrs.cols import (
     is_namedtuple,
     namedtuple_structure_factory,
     namedtuple_unstructure_factory,
 )
 from cattrs.preconf.json import make_converter
+
+from txqueue.model.record_types import is_model, is_object_class, is_typed_dict
+from txqueue.model.storable import to_json
 
 _Reader = Callable[[Any, Any], Any]
 
@@ -54,6 +64,11 @@ def strict_converter(**options: Any) -> Converter:
     converter.register_structure_hook(timedelta, _duration)
     converter.register_structure_hook(Enum, _member)
     converter.register_structure_hook_factory(_is_literal, _literal_reader)
+    converter.register_unstructure_hook_func(is_model, model_members)
+    converter.register_structure_hook_func(is_model, _model)
+    converter.register_structure_hook_factory(
+        _is_choice_of_objects, lambda kind: _chooser(get_args(kind), converter)
+    )
     converter.register_unstructure_hook_factory(
         is_namedtuple, lambda kind: namedtuple_unstructure_factory(_with_types(kind), converter)
     )
@@ -179,6 +194,67 @@ def _literal_reader(kind: Any) -> _Reader:
     return read
 
 
+def model_members(model: Any, include: set[str] | None = None) -> Any:
+    """Return fields of a model of pydantic as its own JSON has them; all of them by default."""
+    return model.model_dump(
+        mode="json", by_alias=True, round_trip=True, warnings="error", include=include
+    )
+
+
+def _model(value: Any, kind: Any) -> Any:
+    """Read a model of pydantic by its own rules, in which each type reads its own JSON only."""
+    try:
+        return kind.model_validate_json(to_json(value), strict=True)
+    except ValueError as error:
+        found: Any = getattr(error, "errors", list)()
+        raise (_located(kind, found[0]) if found else ValueError()) from None
+
+
+def _located(kind: Any, wrong: Mapping[str, Any]) -> Exception:
+    """Return what is wrong in a model, and where, without the value that pydantic's text has."""
+    location = list(wrong["loc"])
+    error: Exception = ValueError()
+    if wrong["type"] == "missing":
+        error = KeyError(location[-1])
+    elif wrong["type"] == "extra_forbidden":
+        error = ForbiddenExtraKeysError("", kind, {location.pop()})
+    is_root = "root" in kind.model_fields
+    for depth, part in reversed(tuple(enumerate(location))):
+        # Names below the first one may be keys of mappings, which are data.
+        is_name = depth == 0 and not is_root
+        note = AttributeValidationNote if is_name else IterableValidationNote
+        error.__notes__ = [note("", part, None)]
+        error = (ClassValidationError if is_name else IterableValidationError)("", [error], kind)
+    return error
+
+
+def _is_choice_of_objects(kind: Any) -> bool:
+    """Tell whether a union has members that cattrs does not tell apart by their fields."""
+    among = set(get_args(kind)) - {NoneType} if get_origin(kind) in (Union, UnionType) else set()
+    return len(among) > 1 and any(is_model(each) or is_typed_dict(each) for each in among)
+
+
+def _chooser(among: Iterable[Any], converter: Converter) -> _Reader:
+    """Return a reader that chooses the member which would write the value, or else reads it."""
+
+    def read(value: Any, _: Any) -> Any:
+        if value is None and NoneType in among:
+            return None
+        fitting = list(_readings(value, among, converter))
+        if not fitting:
+            raise ValueError
+        return next((each for each, written in fitting if written == value), fitting[0][0])
+
+    return read
+
+
+def _readings(value: Any, among: Iterable[Any], converter: Converter) -> Iterator[tuple[Any, Any]]:
+    for member in among:
+        with suppress(Exception):
+            read = converter.structure(value, member)
+            yield read, converter.unstructure(read, unstructure_as=member)
+
+
 class _Wrapped(threading.local):
     """Adds checks to the converter's own readers of collections."""
 
@@ -209,7 +285,7 @@ def _form_of(kind: Any) -> type | None:
     cls = get_origin(kind) or kind
     if not isinstance(cls, type) or not issubclass(cls, Collection):
         return None
-    if issubclass(cls, str | bytes | bytearray | Enum) or attrs.has(cls):
+    if issubclass(cls, str | bytes | bytearray | Enum) or is_object_class(cls):
         return None
     return dict if issubclass(cls, Mapping) else list
 

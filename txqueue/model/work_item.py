@@ -17,6 +17,7 @@ import attrs
 from txqueue.errors import InvalidWork, TxqueueError, UnknownWorkType, UnreadablePayload
 from txqueue.model.job_policy import Priority, Retry, Runtime, UniqueMode, check_policy
 from txqueue.model.keys import KEYS, check_keys
+from txqueue.model.record_types import fields_of, is_object_class, is_typed_dict
 from txqueue.model.schedule import Schedule
 
 MYPY = False
@@ -27,7 +28,8 @@ _explicit: dict[type[WorkItem], frozenset[str]] = {}
 
 
 class WorkItem:
-    """Base class of all work items. Subclass it with ``attrs.define``.
+    """Base class of all work items. Subclass it with ``attrs.define``, as a dataclass, or
+    together with ``BaseModel`` of pydantic.
 
     The fields are the payload. The class attributes are the policy of its jobs; an option of
     `enqueue` overrides an attribute for one job. For an attribute that the class does not define,
@@ -155,7 +157,7 @@ def _keep_fields_out_of_sight(cls: type[WorkItem]) -> None:
         cls.redacted = True
     if cls.redacted and "__repr__" not in cls.__dict__:
         vars_of: Any = cls
-        vars_of.__repr__ = shown
+        vars_of.__repr__ = vars_of.__str__ = shown
 
 
 def _check_keys(cls: type[WorkItem]) -> None:
@@ -241,7 +243,7 @@ def type_version(cls: type[WorkItem]) -> str:
     """Return the work type and a hash of its fields, joined by ``#``.
 
     Two processes have the same version of a type if its fields have the same names and types, and
-    the same ones have defaults. The types include members of enums and the fields of nested attrs
+    the same ones have defaults. The types include members of enums and the fields of nested
     classes, but not validators. Versions whose payloads are encrypted say so: they read no others.
     """
     shape = json.dumps(_shape(cls, ()), sort_keys=True)
@@ -253,7 +255,7 @@ def _shape(kind: Any, within: tuple[Any, ...]) -> Any:
     """Return plain data that is the same for equal types in each process."""
     if kind in within:
         return _name(kind)
-    if isinstance(kind, type) and attrs.has(kind):
+    if is_object_class(kind) or is_typed_dict(kind):
         return _fields(kind, (*within, kind))
     if isinstance(kind, type) and issubclass(kind, Enum):
         return sorted(repr(member.value) for member in kind)
@@ -264,13 +266,12 @@ def _shape(kind: Any, within: tuple[Any, ...]) -> Any:
 
 def _fields(cls: Any, within: tuple[Any, ...]) -> dict[str, Any]:
     try:
-        attrs.resolve_types(cls)
+        fields = fields_of(cls)
     except Exception:
         # An annotation that cannot be resolved stays text; to enqueue such an item is refused.
-        return {field.name: str(field.type) for field in attrs.fields(cls)}
+        return {name: str(kind) for name, kind in inspect.get_annotations(cls).items()}
     return {
-        field.name: [field.default is attrs.NOTHING, _shape(field.type, within)]
-        for field in attrs.fields(cls)
+        field.name: [field.default is attrs.NOTHING, _shape(field.type, within)] for field in fields
     }
 
 

@@ -16,6 +16,7 @@ from txqueue.errors import InvalidWork
 from txqueue.model.humanize import meant
 from txqueue.model.job import COLUMNS, JSON_COLUMNS, Job, State
 from txqueue.model.payload import encode_fields
+from txqueue.model.record_types import fields_of
 from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.store.given_jobs import LIVE, TIMES, JobSearch, find_jobs, found_jobs, last_number
 from txqueue.testing.connections import Bound, blocking, bound, finished, pause
@@ -113,7 +114,7 @@ class Wanted:
 
 
 def _fields_of(work: Any) -> Sequence[Any]:
-    return () if work is None else attrs.fields(work)
+    return () if work is None else fields_of(work)
 
 
 def _check_names(

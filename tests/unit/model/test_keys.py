@@ -119,7 +119,7 @@ def test_members_without_one_text_are_refused_at_definition(kind: Any) -> None:
     ("template", "why"),
     [
         ("{other}", "Made has no such field in its payload"),
-        ("{member.part}", "it is not in an attrs class"),
+        ("{member.part}", "it is not in a class with fields"),
         ("{order.other}", "Order has no such field in its payload"),
         ("{hidden}", "Made has no such field in its payload"),
         ("{lowered}", "the field has a converter, which the database cannot run"),

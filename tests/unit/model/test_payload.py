@@ -92,7 +92,7 @@ def test_what_is_no_work_item_is_refused(thing: Any) -> None:
     assert SECRET not in str(caught.value)
 
 
-def test_a_class_without_attrs_is_refused() -> None:
+def test_a_class_without_fields_is_refused() -> None:
     """The remedy is to decorate it."""
 
     class Plain(WorkItem):
@@ -101,7 +101,7 @@ def test_a_class_without_attrs_is_refused() -> None:
         def perform(self, job: Any) -> None:
             """Do nothing."""
 
-    with pytest.raises(InvalidWork, match=r"not an attrs class; .*attrs\.define"):
+    with pytest.raises(InvalidWork, match=r"has no fields; .*attrs\.define"):
         encode(Plain())
 
 

@@ -2,12 +2,14 @@
 
 import enum
 import json
+import re
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, make_dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Literal, NamedTuple, NewType, Union
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NewType, NotRequired, Union
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -16,10 +18,14 @@ import pytest
 from attrs import define, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel, Field, PydanticUserError, computed_field, create_model
+from typing_extensions import TypedDict
 
-from txqueue import WorkItem
+from txqueue import Key, WorkItem, task
 from txqueue.errors import InvalidWork
+from txqueue.model.keys import parts_of
 from txqueue.model.payload import decode, encode
+from txqueue.model.work_item import type_version
 from txqueue.store.enqueueing.calls import enqueue_call
 
 SECRET = "s3cret"
@@ -77,6 +83,36 @@ class Leaf:
     below: "list[Leaf]" = field(factory=list)
 
 
+@dataclass
+class Order:
+    """A dataclass with one of its own kind."""
+
+    number: int
+    sent: datetime | None = None
+    parent: "Order | None" = None
+
+
+class Part(TypedDict):
+    """A TypedDict with a key that may be absent."""
+
+    name: str
+    orders: NotRequired[list[Order]]
+
+
+class Invoice(BaseModel):
+    """A model of pydantic with another name for a field, and a value that it computes."""
+
+    total: Decimal
+    due: date = Field(alias="dueDate")
+    lines: dict[str, Level] = {}
+    order: Order | None = None
+
+    @computed_field
+    def doubled(self) -> Decimal:
+        """Return what no payload has."""
+        return self.total * 2
+
+
 UserId = NewType("UserId", int)
 
 Kind = tuple[Any, st.SearchStrategy[Any]]
@@ -89,6 +125,17 @@ moments = st.datetimes(
 times = st.times(timezones=st.sampled_from([None, UTC, timezone(timedelta(hours=-3))]))
 leaves: st.SearchStrategy[Leaf] = st.deferred(
     lambda: st.builds(Leaf, texts, st.sampled_from(Size), st.lists(leaves, max_size=1))
+)
+orders = st.builds(
+    Order, st.integers(), st.none() | moments, st.builds(Order, st.integers()) | st.none()
+)
+parts = st.fixed_dictionaries({"name": texts}, optional={"orders": st.lists(orders, max_size=1)})
+invoices = st.builds(
+    Invoice,
+    total=st.decimals(allow_nan=False, allow_infinity=False),
+    dueDate=st.dates(),
+    lines=st.dictionaries(texts, st.sampled_from(Level), max_size=1),
+    order=st.none() | orders,
 )
 # Floats from 1e16 come back from the database as ints, which not all types read as floats.
 plain = st.recursive(
@@ -122,7 +169,11 @@ SCALARS: list[Kind] = [
     (Literal["a", 1, Level.HIGH], st.sampled_from(["a", 1, Level.HIGH])),
     (Pair, st.builds(Pair, st.integers(), texts)),
     (Leaf, leaves),
+    (Order, orders),
+    (Part, parts),
+    (Invoice, invoices),
     (int | str, st.integers() | texts),
+    (Invoice | Order | Part | None, st.none() | invoices | orders | parts),
     (Any, plain),
     (dict, st.dictionaries(texts, plain, max_size=2)),
     (list, st.lists(plain, max_size=2)),
@@ -153,6 +204,26 @@ def _containers(inner: st.SearchStrategy[Kind]) -> st.SearchStrategy[Kind]:
     )
 
 
+def _dataclass(of: Kind) -> Kind:
+    made = make_dataclass("Made", [("inner", of[0]), ("left", of[0] | None, None)])
+    return made, st.builds(made, of[1])
+
+
+def _typed_dict(of: Kind) -> Kind:
+    made = TypedDict("made", {"in-ner": of[0], "left": NotRequired[of[0]]})  # type: ignore[valid-type]
+    return made, st.fixed_dictionaries({"in-ner": of[1]}, optional={"left": of[1]})
+
+
+def _model(of: Kind) -> Kind:
+    """Return a model with a field; the type itself where pydantic has no rule for it."""
+    try:
+        made = create_model("Made", inner=of[0], left=(of[0] | None, None))
+        made.model_rebuild()
+    except PydanticUserError:
+        return of
+    return made, st.builds(made.model_construct, inner=of[1], left=st.none())
+
+
 def _generic(kind: Any, *of: tuple[Any, Any]) -> Any:
     return kind[tuple(each for each, _ in of)]
 
@@ -162,6 +233,8 @@ def _values(of: tuple[Kind, Kind]) -> Any:
 
 
 kinds = st.recursive(st.sampled_from(SCALARS), _containers, max_leaves=4)
+records = kinds.map(_dataclass) | kinds.map(_typed_dict)
+models = (kinds | records).map(_model)
 # Values of any type, for fields of any other.
 values = st.one_of(
     [
@@ -227,8 +300,11 @@ def _parts(value: Any) -> Any:
 
 
 def _fields(value: Any) -> Any:
-    if attrs.has(type(value)):
-        return tuple(_exact(getattr(value, each.name)) for each in attrs.fields(type(value)))
+    kind = type(value)
+    if attrs.has(kind):
+        return tuple(_exact(getattr(value, each.name)) for each in attrs.fields(kind))
+    if is_dataclass(value) or isinstance(value, BaseModel):
+        return tuple(map(_exact, vars(value).values()))
     return str(value)
 
 
@@ -242,7 +318,7 @@ def _read_back(work: WorkItem) -> Any:
 @given(st.data())
 def test_a_value_of_the_declared_type_is_read_back(data: st.DataObject) -> None:
     """Whatever the type: enqueue accepts the values of that type, and the worker reads the same."""
-    kind, good = data.draw(kinds)
+    kind, good = data.draw(kinds | records)
     work: Any = _class_of(kind)
     given_value = data.draw(good)
     assert _exact(given_value) == _exact(_read_back(work(given_value)).x)
@@ -252,7 +328,7 @@ def test_a_value_of_the_declared_type_is_read_back(data: st.DataObject) -> None:
 @given(st.data())
 def test_any_value_is_read_back_or_refused(data: st.DataObject) -> None:
     """Whatever the type and value: what the worker would read otherwise is refused, with path."""
-    kind, good = data.draw(kinds)
+    kind, good = data.draw(kinds | records | models)
     work: Any = _class_of(kind)
     given_value = data.draw(values | good | st.lists(values, max_size=2))
     try:
@@ -402,6 +478,104 @@ def test_a_field_that_json_does_not_carry_is_refused_if_it_differs() -> None:
     work.count = 1
     with pytest.raises(InvalidWork, match=r"its value would change @ \$\.count"):
         encode(work)
+
+
+@dataclass
+class Plain(WorkItem):
+    """A dataclass as the whole payload."""
+
+    number: int
+    orders: list[Order]
+
+    group = Key("{number}")
+
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
+
+
+class Modelled(WorkItem, BaseModel):
+    """A model as the whole payload."""
+
+    queue: ClassVar = "mail"
+    redacted: ClassVar = True
+    number: int
+    invoice: Invoice
+
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
+
+
+@task
+def bill(invoice: Invoice, part: Part) -> None:
+    """Do nothing."""
+
+
+INVOICE = Invoice(total=Decimal("1.50"), dueDate=date(2026, 1, 1))
+IN_JSON: Any = {"total": "1.50", "dueDate": "2026-01-01", "lines": {}, "order": None}
+
+
+@pytest.mark.parametrize(
+    ("work", "payload"),
+    [
+        (Plain(7, [Order(1)]), {"number": 7, "orders": [vars(Order(1))]}),
+        (Modelled(number=7, invoice=INVOICE), {"number": 7, "invoice": IN_JSON}),
+        (bill.work(INVOICE, {"name": "a"}), {"invoice": IN_JSON, "part": {"name": "a"}}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_whole_payload(work: WorkItem, payload: Any) -> None:
+    """It is what an attrs class with these fields has."""
+    assert encode(work) == payload
+    assert decode(type(work), payload) == work
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "complaint"),
+    [
+        (Order, {"number": SECRET}, r"expected int @ \$\.x\.number$"),
+        (Part, {"name": "a", "orders": [{}]}, r"field missing @ \$\.x\.orders\[0\]\.number$"),
+        (Part, {"name": "a", "more": 1}, r"extra fields found \(more\) @ \$\.x$"),
+        (Invoice, {**IN_JSON, "dueDate": SECRET}, r"invalid value @ \$\.x\.dueDate$"),
+        (Invoice, {**IN_JSON, "order": {}}, r"missing @ \$\.x\.order\['number'\]$"),
+        (Invoice, {"dueDate": "2026-01-01"}, r"required field missing @ \$\.x\.total$"),
+        (Invoice, {**IN_JSON, "total": True}, r"invalid value @ \$\.x\.total$"),
+        (Invoice | Order, {"more": SECRET}, r"@ \$\.x$"),
+    ],
+)
+def test_what_does_not_fit_is_named_by_its_path(kind: Any, value: Any, complaint: str) -> None:
+    """In each kind of class; no value is shown."""
+    with pytest.raises(InvalidWork) as caught:
+        decode(_class_of(kind), {"x": value})
+    assert re.search(complaint, caught.value.what)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_changed_model_is_refused() -> None:
+    """With the path of the wrong field, and without its value, in an error or a warning."""
+    work = Modelled(number=7, invoice=INVOICE)
+    assert "7" not in f"{work} {work!r}"
+    work.number = SECRET  # type: ignore[assignment]
+    with pytest.raises(InvalidWork, match=r"@ \$\.number;") as caught:
+        encode(work)
+    assert SECRET not in str(caught.value)
+
+
+def test_the_version_of_a_type_includes_the_fields_of_its_parts() -> None:
+    """Those of each kind of class: another version may not read what this one writes."""
+    versions = set()
+    for kind in (int, str):
+        made = make_dataclass("Made", [("inner", kind)])
+        for part in (made, create_model("Made", inner=kind)):
+            versions.add(type_version(_class_of(part)))
+    assert len(versions) == 2
+
+
+def test_a_key_is_made_of_a_field_of_a_dataclass_or_model() -> None:
+    """The database computes it, too, where payloads have the field by its name."""
+    assert Plain(7, []).group == "7"
+    assert parts_of(Key("{x.number}"), _class_of(Order))
+    with pytest.raises(InvalidWork, match="no such field in its payload"):
+        parts_of(Key("{x.due}"), _class_of(Invoice))
 
 
 def test_an_error_of_a_redacted_type_shows_no_key() -> None:

@@ -10,14 +10,13 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-import attrs
-
 from txqueue.errors import InvalidWork
 from txqueue.model.assignment import chunk_of_one
 from txqueue.model.enqueue_options import OPTIONS
 from txqueue.model.keys import KEYS, check_text
 from txqueue.model.names_elsewhere import remedy_for
 from txqueue.model.payload import encode
+from txqueue.model.record_types import field_names
 from txqueue.model.storable import find_unstorable
 from txqueue.model.work_item import WorkItem, explicit_policy
 from txqueue.store.enqueueing.encryption import encrypted
@@ -226,7 +225,7 @@ def _chosen(options: Mapping[str, Any], cls: type[Any]) -> dict[str, Any]:
             plain = value.total_seconds() if isinstance(value, timedelta) else value
             (members if option.sql is None else job)[name] = option.read(name, plain)
             if name in _KEYS and "{" in value:
-                check_text(name, value, attrs.fields_dict(cls))
+                check_text(name, value, field_names(cls))
     _check_moments(options)
     if members:
         job["options"] = members
