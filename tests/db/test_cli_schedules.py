@@ -173,8 +173,10 @@ def test_overlap_and_the_start_of_a_cool_down_are_chosen_and_shown(
     shown = " ".join(cli("schedules").out.split())
     assert "every 1 h, no overlap" in shown
     assert "after 2 h from the start" in shown
-    assert "never overlap" in wrong(capsys, "edit", "rest", "--cooldown", "1h", "--overlap", "skip")
-    assert "--cooldown" in wrong(capsys, "edit", "rest", "--every", "1h", "--since", "start")
+    overlapping = ("--cooldown", "1h", "--overlap", "skip")
+    since = ("--every", "1h", "--since", "start")
+    assert "leave --overlap out" in wrong(capsys, "edit", "rest", *overlapping)
+    assert "leave --since out" in wrong(capsys, "edit", "rest", *since)
 
 
 def test_a_schedule_that_has_not_run_says_when_it_is_due(node: Master, said: Any, cli: Cli) -> None:

@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from txqueue.cli import output
 from txqueue.cli.options import GlobalOptions, Group, Length, command
-from txqueue.cli.output import (
-    Columns,
-    Lines,
-    listing,
-    local_time,
-    refusal_lines,
-    refusals,
-    say,
-    show,
-    styled,
-)
 from txqueue.cli.source import operate, read
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import amount, counted
@@ -49,7 +39,7 @@ def failures(context: click.Context) -> None:
 
     options: GlobalOptions = context.obj
     kinds = read(options, about_failures, lambda admin: admin.failures())
-    show(options, {"failures": kinds}, lambda: _list(kinds))
+    output.show(options, {"failures": kinds}, lambda: _list(kinds))
 
 
 @command(within=failures)
@@ -82,7 +72,7 @@ def discard(options: GlobalOptions, fingerprint: str) -> None:
     """
     total = operate(options, lambda admin: admin.discard_failures(fingerprint))
     document = {"fingerprint": fingerprint, "discarded": total}
-    say(options, document, f"{counted(total, 'job')} discarded.")
+    output.say(options, document, f"{counted(total, 'job')} discarded.")
 
 
 @command(within=failures)
@@ -108,7 +98,7 @@ def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None
         return {"fingerprint": fingerprint, "postponed": total, "until": until}
 
     document = _acted(options, fingerprint, run)
-    when = local_time(document["until"])
+    when = output.local_time(document["until"])
     _tell(options, document, f"{counted(document['postponed'], 'job')} to run again at {when}.")
 
 
@@ -123,7 +113,8 @@ def _acted(
         began = await _clock(admin, fingerprint)
         done = await act(admin)
         refused = [] if began is None else await _left(admin, fingerprint, began)
-        return {**done, "refused": refused, "reasons": await refusals(admin, "retry", refused)}
+        reasons = await output.refusals(admin, "retry", refused)
+        return {**done, "refused": refused, "reasons": reasons}
 
     return operate(options, run)
 
@@ -150,17 +141,19 @@ async def _left(admin: Admin, fingerprint: str, until: datetime) -> list[int]:
 
 
 def _tell(options: GlobalOptions, document: Mapping[str, Any], text: str) -> None:
-    def lines() -> Lines:
-        yield styled(text)
+    def lines() -> output.Lines:
+        yield output.styled(text)
         if document["refused"]:
-            yield styled(f"{counted(len(document['refused']), 'job')} left unchanged.", "yellow")
-        yield from refusal_lines(document["reasons"])
+            yield output.styled(
+                f"{counted(len(document['refused']), 'job')} left unchanged.", "yellow"
+            )
+        yield from output.refusal_lines(document["reasons"])
 
-    show(options, document, lines)
+    output.show(options, document, lines)
 
 
-def _list(kinds: Sequence[Mapping[str, Any]]) -> Lines:
-    columns: Columns = {
+def _list(kinds: Sequence[Mapping[str, Any]]) -> output.Lines:
+    columns: output.Columns = {
         "fingerprint": "fingerprint",
         "type": "work_type",
         ">failed": lambda kind: _count(kind, "failed"),
@@ -170,9 +163,9 @@ def _list(kinds: Sequence[Mapping[str, Any]]) -> Lines:
         "error": lambda kind: (kind["error"] or "")[:200],
     }
     ordered = sorted(kinds, key=lambda kind: -(kind["failed"] + kind["waiting"]))
-    yield from listing("Failures", columns, ordered, "Nothing has failed.")
+    yield from output.listing("Failures", columns, ordered, "Nothing has failed.")
     if len(kinds) >= MOST_KINDS:
-        yield styled(f"There may be more than {amount(MOST_KINDS)} kinds.", "dim")
+        yield output.styled(f"There may be more than {amount(MOST_KINDS)} kinds.", "dim")
 
 
 def _count(kind: Mapping[str, Any], state: str) -> str:

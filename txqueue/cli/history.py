@@ -9,6 +9,7 @@ from typing import Any
 import click
 from attrs import asdict
 
+from txqueue.cli import output
 from txqueue.cli.options import (
     GlobalOptions,
     command,
@@ -17,16 +18,6 @@ from txqueue.cli.options import (
     selecting,
     together,
     valued,
-)
-from txqueue.cli.output import (
-    Columns,
-    amount_of,
-    duration_of,
-    job_state,
-    listing,
-    local_time,
-    note,
-    show,
 )
 from txqueue.cli.source import note_unknown_names, read_database, with_pyarrow
 from txqueue.model.humanize import counted
@@ -86,7 +77,7 @@ def history(
     listed = newest[:limit]
     document: dict[str, Any] = {"jobs": listed, "from": begin, "to": end}
     document |= {"archived_days": len(days), "unread": unread}
-    show(options, document, lambda: listing("History", _JOBS, listed, "No such job."))
+    output.show(options, document, lambda: output.listing("History", _JOBS, listed, "No such job."))
     if not listed:
         note_unknown_names(options, filters)
     _warn(unread)
@@ -117,7 +108,7 @@ def stats(options: GlobalOptions, since: datetime | None, until: datetime | None
         rows = with_archived(rows, uncounted, begin, end, unread=unread)
     document = {"stats": rows, "from": begin, "to": end, "unread": unread}
     nothing = "Nothing has ended in that time."
-    show(options, document, lambda: listing("Ended", _HOURS, rows, nothing))
+    output.show(options, document, lambda: output.listing("Ended", _HOURS, rows, nothing))
     _warn(unread)
 
 
@@ -145,7 +136,9 @@ def archive(options: GlobalOptions, location: str | None, before: datetime | Non
         done = archived(session, location, until, lambda one: _tell(options, one))
     days = [asdict(day) for day in done]
     nothing = "Nothing is to be archived."
-    show(options, {"archived": days}, lambda: listing("Archived", _DAYS, days, nothing))
+    output.show(
+        options, {"archived": days}, lambda: output.listing("Archived", _DAYS, days, nothing)
+    )
 
 
 def _warn(unread: Sequence[str]) -> None:
@@ -167,7 +160,7 @@ def _span(
 
 
 def _tell(options: GlobalOptions, one: Any) -> None:
-    note(options, f"{one.state} {one.day}: {counted(one.jobs, 'job')}, {one.outcome}")
+    output.note(options, f"{one.state} {one.day}: {counted(one.jobs, 'job')}, {one.outcome}")
 
 
 def _short(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,31 +168,31 @@ def _short(job: Mapping[str, Any]) -> dict[str, Any]:
     return {**job, "error": job["error"].split("\n", 1)[0] if job.get("error") else None}
 
 
-_JOBS: Columns = {
+_JOBS: output.Columns = {
     ">job": "job_id",
-    "state": lambda job: job_state(job["state"]),
+    "state": lambda job: output.job_state(job["state"]),
     "type": "work_type",
     "queue": "queue",
     ">runs": "attempt",
-    "ended": lambda job: local_time(job["finished_at"]),
+    "ended": lambda job: output.local_time(job["finished_at"]),
     "where": lambda job: "archive" if job["archived"] else "table",
     "error": "error",
 }
-_HOURS: Columns = {
+_HOURS: output.Columns = {
     "hour": lambda row: f"{row['hour'].astimezone():%Y-%m-%d %H:%M}",
     "type": "work_type",
-    ">done": amount_of("done"),
-    ">failed": amount_of("failed"),
-    ">cancelled": amount_of("cancelled"),
-    ">total": duration_of("busy"),
-    ">mean": duration_of("mean"),
-    ">longest": duration_of("longest"),
-    ">had waited": duration_of("waited"),
+    ">done": output.amount_of("done"),
+    ">failed": output.amount_of("failed"),
+    ">cancelled": output.amount_of("cancelled"),
+    ">total": output.duration_of("busy"),
+    ">mean": output.duration_of("mean"),
+    ">longest": output.duration_of("longest"),
+    ">had waited": output.duration_of("waited"),
 }
-_DAYS: Columns = {
+_DAYS: output.Columns = {
     "day": "day",
     "state": "state",
-    ">jobs": amount_of("jobs"),
+    ">jobs": output.amount_of("jobs"),
     "outcome": "outcome",
     "where": "path",
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import asdict
 
+from txqueue.cli import output
 from txqueue.cli.options import (
     JOB_COLUMNS,
     GlobalOptions,
@@ -20,20 +21,18 @@ from txqueue.cli.options import (
     searching,
     selecting,
 )
-from txqueue.cli.output import (
-    Columns,
-    Lines,
-    amount_of,
-    bar,
-    facts,
-    job_state,
-    listing,
-    note,
-    show,
-    styled,
-)
 from txqueue.cli.source import note_unknown_names, or_archived, read, read_database
-from txqueue.model.humanize import age, amount, counted, cut, duration, moment, plain, state_word
+from txqueue.model.humanize import (
+    age,
+    amount,
+    counted,
+    cut,
+    duration,
+    joined,
+    moment,
+    plain,
+    state_word,
+)
 from txqueue.model.job_filters import tags_of
 from txqueue.policy.findings.reason import DAMAGE_REMEDY
 
@@ -52,7 +51,7 @@ NAME_SHOWN = 40
 def shown_state(row: Mapping[str, Any]) -> Text:
     """Return a job's state, with what it waits for."""
     state, reason = row["state"], _reason(row)
-    return job_state(state, f"{state_word(state)}: {reason}" if reason else None)
+    return output.job_state(state, f"{state_word(state)}: {reason}" if reason else None)
 
 
 def _reason(row: Mapping[str, Any]) -> str | None:
@@ -63,15 +62,15 @@ def _reason(row: Mapping[str, Any]) -> str | None:
     return reason
 
 
-def whole_job(row: Mapping[str, Any], now: datetime) -> Lines:
+def whole_job(row: Mapping[str, Any], now: datetime) -> output.Lines:
     """Yield the lines about a job, as `about_job` returns it."""
-    yield facts(_facts(row, now))
+    yield output.facts(_facts(row, now))
     for part in _parts(row, now):
         yield ""
         yield from part
 
 
-def _parts(row: Mapping[str, Any], now: datetime) -> Iterator[Lines]:
+def _parts(row: Mapping[str, Any], now: datetime) -> Iterator[output.Lines]:
     for name in ("payload", "result", "options"):
         if row[name] is not None:
             text = json.dumps(row[name], indent=2, ensure_ascii=False)
@@ -86,30 +85,34 @@ def _parts(row: Mapping[str, Any], now: datetime) -> Iterator[Lines]:
         for attempt in [attempt for attempt in attempts if attempt["log"]][-1:]:
             yield _headed(f"Log of run {attempt['attempt']}", attempt["log"])
     if row["actions"]:
-        columns: Columns = {"when": lambda act: moment(act["at"], now), "who": "who", "did": "what"}
-        yield listing("Acts of operators", columns, row["actions"])
+        columns: output.Columns = {
+            "when": lambda act: moment(act["at"], now),
+            "who": "who",
+            "did": "what",
+        }
+        yield output.listing("Acts of operators", columns, row["actions"])
 
 
-def _headed(title: str, text: str, style: str = "bold") -> Lines:
-    yield styled(title, style)
-    yield from map(styled, text.splitlines())
+def _headed(title: str, text: str, style: str = "bold") -> output.Lines:
+    yield output.styled(title, style)
+    yield from map(output.styled, text.splitlines())
 
 
-def _stages(rows: Sequence[Mapping[str, Any]], now: datetime) -> Lines:
-    columns: Columns = {
+def _stages(rows: Sequence[Mapping[str, Any]], now: datetime) -> output.Lines:
+    columns: output.Columns = {
         ">stage": "stage",
         "type": "work_type",
-        ">runs": amount_of("runs"),
+        ">runs": output.amount_of("runs"),
         "node": lambda row: row.get("node"),
         "ended": lambda row: moment(row["ended"], now),
         ">last took": lambda row: _took(row["began"], row["ended"]),
     }
-    return listing("Earlier stages", columns, rows)
+    return output.listing("Earlier stages", columns, rows)
 
 
-def _attempts(rows: Sequence[Mapping[str, Any]], now: datetime, *, is_staged: bool) -> Lines:
-    stage: Columns = {"stage": "work_type"} if is_staged else {}
-    columns: Columns = {
+def _attempts(rows: Sequence[Mapping[str, Any]], now: datetime, *, is_staged: bool) -> output.Lines:
+    stage: output.Columns = {"stage": "work_type"} if is_staged else {}
+    columns: output.Columns = {
         **stage,
         ">run": "attempt",
         "when": lambda row: moment(row["at"], now),
@@ -120,11 +123,50 @@ def _attempts(rows: Sequence[Mapping[str, Any]], now: datetime, *, is_staged: bo
     }
     is_restarted = any(attempt.get("restarted_by") for attempt in rows)
     title = "Failed and restarted runs" if is_restarted else "Failed attempts"
-    return listing(title, columns, rows)
+    return output.listing(title, columns, rows)
 
 
 def _took(began: datetime | None, ended: datetime) -> str | None:
     return None if began is None else duration((ended - began).total_seconds())
+
+
+def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]]:
+    """Yield the facts about a job; None stands for those that it has not."""
+    damage, tags, last = row.get("damage"), tags_of(row["options"]), row["actions"][:1]
+    yield "job", str(row["job_id"])
+    yield "state", shown_state(row).append(" (archived)" if row.get("archived") else "")
+    yield from _wait(row, now)
+    yield "damaged", output.styled(f"{damage}; {DAMAGE_REMEDY}", "red") if damage else None
+    for fact, name in _PLAIN_FACTS.items():
+        yield fact, row[name]
+    yield "tags", ", ".join(f"{name}={plain(value)}" for name, value in tags.items())
+    yield "follows", _parents(row)
+    yield "created by", _option(row, "created_by")
+    yield "runs", _runs(row)
+    yield from _progress(row)
+    yield "node", row["node"]
+    for name in ("enqueued", "assigned", "started", "finished"):
+        yield name, _moment(row[f"{name}_at"], now)
+    for act in last:
+        yield "last act", f"{act['what']} by {act['who']}, {moment(act['at'], now)}"
+    # A wait says when its step ends.
+    is_later = row["not_before"] > row["enqueued_at"] and not row.get("wait")
+    yield "not before", moment(row["not_before"], now) if is_later else None
+    yield "not after", _moment(row["not_after"], now)
+    if row["finished_at"] and row["assigned_at"]:
+        took = _took(row["assigned_at"], _end_of_run(row))
+        waited = _took(row["enqueued_at"], row["assigned_at"])
+        yield "took", f"{took}, after {waited} in the queue"
+
+
+_PLAIN_FACTS = {
+    "type": "work_type",
+    **{name: name for name in ("queue", "priority", "weight", "group", "tenant")},
+}
+
+
+def _moment(value: datetime | None, now: datetime) -> str | None:
+    return None if value is None else moment(value, now)
 
 
 def _progress(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
@@ -132,64 +174,18 @@ def _progress(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     progress = row.get("progress")
     if isinstance(progress, list) and len(progress) == 3:
         done, total, text = progress
-        yield "progress", bar(done, total) if total else f"{done:g}"
-        if text:
-            yield "", text
+        yield "progress", output.bar(done, total) if total else f"{done:g}"
+        yield "", text
     if workset := row.get("workset"):
         ended = workset["done"] + workset["failed"]
-        yield f"workset {workset['name']}", bar(ended, workset["total"])
-
-
-def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]]:
-    yield "job", str(row["job_id"])
-    archived = " (archived)" if row.get("archived") else ""
-    yield "state", shown_state(row).append(archived)
-    yield from _wait(row, now)
-    if row.get("damage"):
-        yield "damaged", styled(f"{row['damage']}; {DAMAGE_REMEDY}", "red")
-    yield "type", row["work_type"]
-    yield "queue", row["queue"]
-    yield "priority", str(row["priority"])
-    yield "weight", str(row["weight"])
-    for name in ("group", "tenant"):
-        if row[name]:
-            yield name, row[name]
-    if tags := tags_of(row["options"]):
-        yield "tags", ", ".join(f"{name}={plain(value)}" for name, value in tags.items())
-    yield from _parents(row["options"])
-    if creator := _option(row, "created_by"):
-        yield "created by", plain(creator)
-    yield "runs", _runs(row)
-    yield from _progress(row)
-    if row["node"]:
-        yield "node", row["node"]
-    for name in ("enqueued", "assigned", "started", "finished"):
-        if row[f"{name}_at"]:
-            yield name, moment(row[f"{name}_at"], now)
-    if row["actions"]:
-        last = row["actions"][0]
-        yield "last act", plain(f"{last['what']} by {last['who']}, {moment(last['at'], now)}")
-    yield from _bounds(row, now)
-    if row["finished_at"] and row["assigned_at"]:
-        took = _took(row["assigned_at"], _end_of_run(row))
-        waited = _took(row["enqueued_at"], row["assigned_at"])
-        yield "took", f"{took}, after {waited} in the queue"
+        yield f"workset {workset['name']}", output.bar(ended, workset["total"])
 
 
 def _wait(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]]:
     """Yield the step at which a job waits."""
     if wait := row.get("wait"):
         yield "waits at", f"step {wait['step']}, since {moment(wait['since'], now)}"
-        if wait["until"]:
-            yield "until", moment(wait["until"], now)
-
-
-def _bounds(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]]:
-    """Yield when a job is to start; that of a wait says the step."""
-    if row["not_before"] > row["enqueued_at"] and not row.get("wait"):
-        yield "not before", moment(row["not_before"], now)
-    if row["not_after"]:
-        yield "not after", moment(row["not_after"], now)
+        yield "until", _moment(wait["until"], now)
 
 
 def _option(row: Mapping[str, Any], name: str) -> Any:
@@ -205,19 +201,15 @@ def _end_of_run(row: Mapping[str, Any]) -> datetime:
     return end
 
 
-def _parents(options: object) -> Iterator[tuple[str, object]]:
-    """Yield the jobs that a job waits for or waited for, with their outcomes."""
-    if not isinstance(options, dict) or not options.get("after"):
-        return
-    after, ends = options["after"], options.get("parents")
-    job_names = f"{after} jobs"
-    if isinstance(after, list):
-        rest = len(after) - PARENTS_NAMED
-        job_names = ", ".join(map(str, after[:PARENTS_NAMED])) + (
-            f" and {rest} more" if rest > 0 else ""
-        )
+def _parents(row: Mapping[str, Any]) -> str | None:
+    """Return the jobs that a job waits for or waited for, with their outcomes."""
+    if not (after := _option(row, "after")):
+        return None
+    named = isinstance(after, list)
+    job_names = joined([*map(str, after)], PARENTS_NAMED) if named else f"{after} jobs"
+    ends = _option(row, "parents")
     counts = [f"{ends[end]} {end}" for end in ends if ends[end]] if isinstance(ends, dict) else []
-    yield "follows", plain(job_names + (f" ({', '.join(counts)})" if counts else ""))
+    return job_names + (f" ({', '.join(counts)})" if counts else "")
 
 
 def _runs(row: Mapping[str, Any]) -> str:
@@ -266,14 +258,14 @@ def jobs(
     )
     document = {"jobs": page.jobs, "next": page.next, "searched": page.searched}
     nothing = "No such job." if page.next is None else "No such job so far."
-    show(options, document, lambda: _list(page.jobs, page.at, nothing))
+    output.show(options, document, lambda: _list(page.jobs, page.at, nothing))
     if not page.jobs:
         note_unknown_names(options, filters)
     if page.searched is not None:
         newest = "newest" if filters["after"] is None else "next"
-        note(options, f"Searched the {newest} {amount(page.searched)} jobs only.")
+        output.note(options, f"Searched the {newest} {amount(page.searched)} jobs only.")
     if page.next is not None:
-        note(options, f"More: --after {page.next}")
+        output.note(options, f"More: --after {page.next}")
 
 
 @command()
@@ -295,7 +287,7 @@ def job(options: GlobalOptions, job_id: int) -> None:
         ),
         lambda row: read_database(options, about_archived_job, row),
     )
-    show(options, whole, lambda: whole_job(whole, whole["at"]))
+    output.show(options, whole, lambda: whole_job(whole, whole["at"]))
 
 
 @command()
@@ -320,12 +312,12 @@ def explain(options: GlobalOptions, job_id: int) -> None:
         ),
         explain_archived,
     )
-    show(options, asdict(why), lambda: _reasons(why))
+    output.show(options, asdict(why), lambda: _reasons(why))
 
 
-def _reasons(why: Explanation) -> Lines:
-    state = job_state(why.state)
-    yield facts(
+def _reasons(why: Explanation) -> output.Lines:
+    state = output.job_state(why.state)
+    yield output.facts(
         [("job", str(why.job_id)), ("state", state), ("why", why.detail), ("remedy", why.remedy)]
     )
 
@@ -345,8 +337,8 @@ async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> Found
             return FoundJobs(rows, page.at, sent["after"], page.searched)
 
 
-def _list(rows: Sequence[Mapping[str, Any]], now: datetime, nothing: str) -> Lines:
-    columns: Columns = {
+def _list(rows: Sequence[Mapping[str, Any]], now: datetime, nothing: str) -> output.Lines:
+    columns: output.Columns = {
         ">job": "job_id",
         "state": shown_state,
         "type": "work_type",
@@ -356,11 +348,13 @@ def _list(rows: Sequence[Mapping[str, Any]], now: datetime, nothing: str) -> Lin
         "group": "group",
         "when": lambda row: _last_change(row, now),
     }
-    yield from listing("Jobs", columns, rows, nothing)
+    yield from output.listing("Jobs", columns, rows, nothing)
     if damaged := [row for row in rows if row.get("damage")]:
         yield ""
-        yield from (styled(f"job {row['job_id']}: {row['damage']}", "red") for row in damaged)
-        yield styled(f"-> {DAMAGE_REMEDY}")
+        yield from (
+            output.styled(f"job {row['job_id']}: {row['damage']}", "red") for row in damaged
+        )
+        yield output.styled(f"-> {DAMAGE_REMEDY}")
 
 
 def _last_change(row: Mapping[str, Any], now: datetime) -> str:

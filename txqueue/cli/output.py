@@ -279,8 +279,8 @@ def _value(row: Any, cell: str | Callable[[Any], object]) -> object:
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Return a table of names and values."""
-    return _pairs((name, _cell(value)) for name, value in pairs)
+    """Return a table of names and values; None and an empty text are left out."""
+    return _pairs((name, _cell(value)) for name, value in pairs if value not in (None, ""))
 
 
 def _pairs(pairs: Iterable[tuple[str, RenderableType]]) -> Table:

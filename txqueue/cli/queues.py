@@ -95,8 +95,9 @@ _ACTS: Columns = {
 T = TypeVar("T")
 
 KINDS = ("queue", "group", "tenant")
-# Seconds between looks at a draining node.
+# Seconds between looks at a draining node; what stands for one whose row is gone.
 PAUSE = 1
+_REMOVED: Mapping[str, Any] = {"state": "removed", "jobs": 0}
 
 
 def _one_of_three(context: click.Context, _: click.Parameter, queue: str | None) -> str | None:
@@ -234,7 +235,7 @@ def _is_emptied(options: GlobalOptions, name: str) -> bool:
 
     left = None
     while True:
-        [node] = [row for row in read_database(options, about_nodes) if row["name"] == name]
+        node = next(iter(read_database(options, about_nodes, name=name)), _REMOVED)
         if node["state"] == "alive" or not node["jobs"]:
             break
         if node["jobs"] != left:

@@ -7,12 +7,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from attrs import fields_dict
 
+from txqueue.cli import output
 from txqueue.cli.enqueue import checked_payload, declared, job_text, keyless
 from txqueue.cli.options import (
+    Decorator,
     Finite,
     GlobalOptions,
     Group,
@@ -24,18 +27,6 @@ from txqueue.cli.options import (
     selecting,
     together,
     valued,
-)
-from txqueue.cli.output import (
-    Columns,
-    Lines,
-    duration_of,
-    job_state,
-    listing,
-    local_time,
-    note,
-    say,
-    show,
-    styled,
 )
 from txqueue.cli.source import account, note_unknown_names, open_session, operate, read_database
 from txqueue.errors import InvalidSchedule, NotPermitted
@@ -67,11 +58,11 @@ def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> N
     rows, now = dated_schedules(options, filters, limit + 1)
     listed = rows[:limit]
     following = listed[-1]["name"] if len(rows) > limit else None
-    show(options, {"schedules": listed, "next": following}, lambda: _list(listed, now))
+    output.show(options, {"schedules": listed, "next": following}, lambda: _list(listed, now))
     if not listed:
         note_unknown_names(options, filters)
     if following is not None:
-        note(options, f"More: --after {following}")
+        output.note(options, f"More: --after {following}")
 
 
 def dated_schedules(
@@ -88,8 +79,8 @@ def dated_schedules(
     return rows, now
 
 
-def _list(rows: Sequence[Mapping[str, Any]], now: datetime) -> Lines:
-    columns: Columns = {
+def _list(rows: Sequence[Mapping[str, Any]], now: datetime) -> output.Lines:
+    columns: output.Columns = {
         "schedule": "name",
         "when": _timing,
         "type": "work_type",
@@ -97,13 +88,13 @@ def _list(rows: Sequence[Mapping[str, Any]], now: datetime) -> Lines:
         "next": lambda row: _next(row, now),
         "last": _outcome,
         ">late": _late,
-        ">took": duration_of("took"),
+        ">took": output.duration_of("took"),
         ">worst": _worst,
     }
-    yield from listing("Schedules", columns, rows, "There is no such schedule.")
+    yield from output.listing("Schedules", columns, rows, "There is no such schedule.")
     for row in rows:
         if row["error"]:
-            yield styled(f"{row['name']}: {row['error']}", "bold red")
+            yield output.styled(f"{row['name']}: {row['error']}", "bold red")
 
 
 def _timing(row: Mapping[str, Any]) -> str:
@@ -127,23 +118,25 @@ def _end(row: Mapping[str, Any]) -> str:
 
 def _next(row: Mapping[str, Any], now: datetime) -> Text:
     if not row["is_active"]:
-        return styled("paused", "yellow")
+        return output.styled("paused", "yellow")
     if row["has_ended"]:
-        return styled("never again", "dim")
+        return output.styled("never again", "dim")
     if not row["has_class"]:
-        return styled("no node has its class", "bold red")
+        return output.styled("no node has its class", "bold red")
     if row["next_due"] is None:
-        return styled("when it has ended" if row["kind"] == "cooldown" else "to be computed", "dim")
+        return output.styled(
+            "when it has ended" if row["kind"] == "cooldown" else "to be computed", "dim"
+        )
     seconds = (row["next_due"] - now).total_seconds()
     if seconds < -LATE:
-        return styled(f"{age(-seconds)} overdue", "bold red")
-    return styled(f"in {age(seconds)}")
+        return output.styled(f"{age(-seconds)} overdue", "bold red")
+    return output.styled(f"in {age(seconds)}")
 
 
 def _outcome(row: Mapping[str, Any]) -> Text:
     outcome = row["outcome"] or "-"
     failed = f" ({amount(row['failed'])} of {row['runs']} failed)" if row["failed"] else ""
-    return job_state(outcome, state_word(outcome) + failed)
+    return output.job_state(outcome, state_word(outcome) + failed)
 
 
 def _worst(row: Mapping[str, Any]) -> str:
@@ -156,56 +149,43 @@ def _late(row: Mapping[str, Any]) -> Text | None:
     seconds = row["late"]
     if seconds is None:
         return None
-    return styled(duration(seconds), "bold red" if seconds > LATE else "")
+    return output.styled(duration(seconds), "bold red" if seconds > LATE else "")
 
 
-_RUNS: Columns = {
-    "due": lambda row: local_time(row["due"]),
+_RUNS: output.Columns = {
+    "due": lambda row: output.local_time(row["due"]),
     "schedule": "name",
     "group": "group",
     ">job": "job_id",
-    "outcome": lambda row: job_state(row["outcome"] or "-"),
+    "outcome": lambda row: output.job_state(row["outcome"] or "-"),
     ">late": _late,
-    ">took": duration_of("took"),
+    ">took": output.duration_of("took"),
     "error": "error",
 }
 
 
 # The options of enqueue that a schedule's jobs can have.
 COLUMNS = ("queue", "priority", "weight", "group", "tenant", "tags")
+_KINDS: Final[Mapping[str, Any]] = {"every": Every, "cooldown": Cooldown, "cron": Cron}
+_TERMS: Final = ("tz", "jitter", "catch_up", "overlap", "since", "until", "times")
+
+
+def _choice(flag: str, choices: Sequence[str], text: str) -> Decorator:
+    return click.option(flag, type=click.Choice(choices), help=text)
+
+
 # When a schedule is due, for the commands that say so.
 _timed = together(
     click.option("--every", type=Length(), help="At even intervals, such as 90s, 5min, 2h."),
     click.option("--cooldown", type=Length(), help="This long after the last job has ended."),
     valued("--cron", "EXPR", "A cron expression, such as '0 3 * * *'."),
     valued("--tz", "ZONE", "The time zone of --cron.  [default: UTC]"),
-    click.option(
-        "--jitter",
-        type=Length(takes_percent=True),
-        default="0s",
-        help="Random variation: 4s, or 10% of the period.",
-    ),
-    click.option(
-        "--catch-up",
-        type=click.Choice([str(choice) for choice in CatchUp]),
-        help="What to do about missed moments, except with --cooldown.  [default: skip]",
-    ),
-    click.option(
-        "--overlap",
-        type=click.Choice(["allow", "skip"]),
-        help="Skip moments at which the last job has not ended, or not.  [default: allow]",
-    ),
-    click.option(
-        "--since",
-        type=click.Choice(["start", "end"]),
-        help="Whether --cooldown counts from the last job's start or end.  [default: end]",
-    ),
-    moment_option(
-        "--until", "until", "When it ends, such as 2027-01-31T18:00+01:00; UTC without an offset."
-    ),
-    click.option(
-        "--times", type=click.IntRange(1, MOST_TIMES), help="How many jobs it enqueues in all."
-    ),
+    click.option("--jitter", type=Length(takes_percent=True), help="At random: 4s, or 10%."),
+    _choice("--catch-up", [*map(str, CatchUp)], "For missed moments.  [default: skip]"),
+    _choice("--overlap", ["allow", "skip"], "Whether its jobs may overlap.  [default: allow]"),
+    _choice("--since", ["start", "end"], "From where --cooldown counts.  [default: end]"),
+    moment_option("--until", "until", "When it ends; in UTC without an offset."),
+    click.option("--times", type=click.IntRange(1, MOST_TIMES), help="How many jobs in all."),
 )
 
 
@@ -260,9 +240,9 @@ def add(
         changed = bool(session.value(*call))
         is_unknown = _is_unknown(session, work_type)
     text = "is there" if changed else "was there already"
-    say(options, {"name": name, "changed": changed}, f"Schedule {name} {text}.")
+    output.say(options, {"name": name, "changed": changed}, f"Schedule {name} {text}.")
     if is_unknown:
-        note(
+        output.note(
             options, f"No node has published {work_type} yet: its jobs wait for a node that has it."
         )
 
@@ -275,29 +255,19 @@ def _is_unknown(session: Session, work_type: str) -> bool:
     return False
 
 
-def _chosen_schedule(choices: dict[str, Any]) -> Schedule:
-    every, cooldown, cron = (choices[key] for key in ("every", "cooldown", "cron"))
-    if sum(choice is not None for choice in (every, cooldown, cron)) != 1:
+def _chosen_schedule(choices: Mapping[str, Any]) -> Schedule:
+    [kind, *more] = [name for name in _KINDS if choices[name] is not None] or [""]
+    if more or not kind:
         raise click.UsageError("say when: one of --every, --cooldown and --cron")
-    if choices["tz"] and cron is None:
-        raise click.UsageError("--tz is the time zone of --cron")
-    if choices["catch_up"] and cooldown is not None:
-        raise click.UsageError("--cooldown has no missed moments: leave --catch-up out")
-    if choices["overlap"] and cooldown is not None:
-        raise click.UsageError("jobs of --cooldown never overlap: leave --overlap out")
-    if choices["since"] and cooldown is None:
-        raise click.UsageError("--since is about --cooldown: other schedules do not depend on jobs")
-    jitter, catch_up = choices["jitter"], CatchUp(choices["catch_up"] or "skip")
-    ends: dict[str, Any] = {"until": choices["until"], "times": choices["times"]}
+    terms = {name: choices[name] for name in _TERMS if choices[name] is not None}
+    if foreign := [name for name in terms if name not in fields_dict(_KINDS[kind])]:
+        flag = foreign[0].replace("_", "-")
+        raise click.UsageError(f"--{flag} has no meaning for --{kind}: leave --{flag} out")
     try:
-        if cooldown is not None:
-            return Cooldown(cooldown, jitter, since=choices["since"] or "end", **ends)
-        ends["overlap"] = choices["overlap"] or "allow"
-        if every is not None:
-            return Every(every, jitter, catch_up, **ends)
-        return Cron(cron, choices["tz"] or "UTC", jitter, catch_up, **ends)
+        schedule: Schedule = _KINDS[kind](choices[kind], **terms)
     except InvalidSchedule as error:
         raise click.UsageError(str(error)) from None
+    return schedule
 
 
 @command(within=schedule)
@@ -313,7 +283,7 @@ def edit(options: GlobalOptions, /, name: str, **choices: Any) -> None:
     """
     when = _chosen_schedule(choices)
     changed = operate(options, lambda admin: admin.edit_schedule(name, when))
-    _tell(options, name, "edit_schedule", changed)
+    _tell(options, "edit_schedule", name, changed)
 
 
 @command(within=schedule)
@@ -326,8 +296,7 @@ def pause(options: GlobalOptions, name: str) -> None:
     Examples:
         schedule pause sync
     """
-    changed = operate(options, lambda admin: admin.pause_schedule(name))
-    _tell(options, name, "pause_schedule", changed)
+    _act(options, "pause_schedule", name)
 
 
 @command(within=schedule)
@@ -338,8 +307,7 @@ def resume(options: GlobalOptions, name: str) -> None:
     Examples:
         schedule resume sync
     """
-    changed = operate(options, lambda admin: admin.resume_schedule(name))
-    _tell(options, name, "resume_schedule", changed)
+    _act(options, "resume_schedule", name)
 
 
 @command(within=schedule)
@@ -350,8 +318,7 @@ def remove(options: GlobalOptions, name: str) -> None:
     Examples:
         schedule remove sync
     """
-    operate(options, lambda admin: admin.remove_schedule(name))
-    _tell(options, name, "remove_schedule", True)
+    _act(options, "remove_schedule", name)
 
 
 @command(name="run-now", within=schedule)
@@ -366,7 +333,7 @@ def run_now(options: GlobalOptions, name: str) -> None:
     """
     ran = operate(options, lambda admin: admin.run_schedule(name))
     document = {"name": name, "job_id": ran}
-    say(options, document, f"Job {ran} of schedule {name} is enqueued.")
+    output.say(options, document, f"Job {ran} of schedule {name} is enqueued.")
 
 
 @command(within=schedule)
@@ -392,7 +359,7 @@ def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None
     is_by_name = not (chosen["group"] or chosen["late"] or chosen["took"])
     never = not rows and is_by_name and len(names) == 1
     none = _why_none(options, names[0]) if never else "No such run."
-    show(options, {"runs": rows}, lambda: listing("Runs", _RUNS, rows, none))
+    output.show(options, {"runs": rows}, lambda: output.listing("Runs", _RUNS, rows, none))
 
 
 def _why_none(options: GlobalOptions, name: str) -> str:
@@ -403,6 +370,12 @@ def _why_none(options: GlobalOptions, name: str) -> str:
     return f"No run yet; the first is due: {_next(found[0], now)}."
 
 
-def _tell(options: GlobalOptions, name: str, act: str, changed: bool) -> None:
+def _act(options: GlobalOptions, act: str, name: str) -> None:
+    answer = operate(options, lambda admin: admin.act(act, name=name))
+    # A removal always changes something.
+    _tell(options, act, name, answer.get("changed", True))
+
+
+def _tell(options: GlobalOptions, act: str, name: str, changed: bool) -> None:
     document = {"name": name, "changed": changed}
-    say(options, document, ACTS[act].told(f"Schedule {name}", is_changed=changed))
+    output.say(options, document, ACTS[act].told(f"Schedule {name}", is_changed=changed))

@@ -11,20 +11,9 @@ from typing import Any
 
 import click
 
+from txqueue.cli import output
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import GlobalOptions, command, limited
-from txqueue.cli.output import (
-    Columns,
-    Lines,
-    bar,
-    facts,
-    job_state,
-    listing,
-    note,
-    say,
-    show,
-    styled,
-)
 from txqueue.cli.source import operate, or_archived, read_database
 from txqueue.errors import InvalidWork, TxqueueError
 from txqueue.model.humanize import amount, counted, cut, moment
@@ -48,16 +37,16 @@ def batch(options: GlobalOptions, job_id: int) -> None:
         lambda: read_database(options, about_batch, job_id),
         archived_batch,
     )
-    show(options, document, lambda: _batch_lines(document))
+    output.show(options, document, lambda: _batch_lines(document))
 
 
-def _batch_lines(document: Mapping[str, Any]) -> Lines:
+def _batch_lines(document: Mapping[str, Any]) -> output.Lines:
     ended = document["jobs"] - document["left"]
-    state = job_state(document["state"])
-    yield facts(
+    state = output.job_state(document["state"])
+    yield output.facts(
         [
             ("batch", str(document["batch"])),
-            ("ended", bar(ended, document["jobs"])),
+            ("ended", output.bar(ended, document["jobs"])),
             ("", f"{amount(ended)} of {amount(document['jobs'])}"),
             *((name, amount(document[name])) for name in ("done", "failed", "cancelled")),
             ("calls back", document["work_type"]),
@@ -93,7 +82,7 @@ def steps(options: GlobalOptions, job_id: int, limit: int) -> None:
         lambda: read_database(options, about_steps, job_id),
         lambda row: read_database(options, about_archived_steps, row),
     )
-    show(options, document, lambda: _lines(job_id, document, limit))
+    output.show(options, document, lambda: _lines(job_id, document, limit))
 
 
 def _latest(found: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
@@ -102,9 +91,9 @@ def _latest(found: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str,
     return [found[at] for at in sorted(by_need[:limit])]
 
 
-def _lines(job_id: int, document: Mapping[str, Any], limit: int) -> Lines:
+def _lines(job_id: int, document: Mapping[str, Any], limit: int) -> output.Lines:
     now = datetime.now(UTC)
-    columns: Columns = {
+    columns: output.Columns = {
         "kind": lambda row: row["kind"] + (f" of {row['child_type']}" if row["child_type"] else ""),
         "step": "name",
         "began": lambda row: _moment(row["began_at"], now),
@@ -112,9 +101,9 @@ def _lines(job_id: int, document: Mapping[str, Any], limit: int) -> Lines:
         "result": lambda row: _result(row, now, is_over=document["state"] in ENDED),
     }
     latest = _latest(document["steps"], limit)
-    yield from listing(f"Job {job_id}", columns, latest, f"Job {job_id} has no steps.")
+    yield from output.listing(f"Job {job_id}", columns, latest, f"Job {job_id} has no steps.")
     if left := len(document["steps"]) - len(latest):
-        yield styled(f"and {counted(left, 'earlier step')}; --json has all", "dim")
+        yield output.styled(f"and {counted(left, 'earlier step')}; --json has all", "dim")
     if document["signals"]:
         columns = {
             "signal": "name",
@@ -122,7 +111,7 @@ def _lines(job_id: int, document: Mapping[str, Any], limit: int) -> Lines:
             "key": "key",
             "value": lambda row: _json_text(row["value"]),
         }
-        yield from listing("Signals not taken yet", columns, document["signals"])
+        yield from output.listing("Signals not taken yet", columns, document["signals"])
 
 
 def _moment(value: Any, now: datetime) -> str | None:
@@ -178,9 +167,9 @@ def signal(
     warning = _warning(options, job_id, name)
     sent = operate(options, lambda admin: admin.signal(job_id, name, value, key=key))
     text = f"has the signal {name}" if sent else f"has had a signal {name} with this key before"
-    say(options, {"job_id": job_id, "is_new": sent}, f"Job {job_id} {text}.")
+    output.say(options, {"job_id": job_id, "is_new": sent}, f"Job {job_id} {text}.")
     if warning:
-        note(options, warning)
+        output.note(options, warning)
 
 
 def _receiver(words: Sequence[str], *, has_number: bool) -> tuple[int, Sequence[str]]:

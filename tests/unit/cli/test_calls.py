@@ -177,7 +177,10 @@ ADD = ("schedule", "add", "name", "a.type", "{}")
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((*ADD, "--every", "60s", "--tz", "Europe/Berlin"), "--tz is the time zone of --cron"),
+        (
+            (*ADD, "--every", "60s", "--tz", "Europe/Berlin"),
+            "leave --tz out",
+        ),
         ((*ADD, "--cooldown", "60s", "--catch-up", "all"), "leave --catch-up out"),
         (("failures", "postpone", "abc", "--for", "-1h"), "'--for': '-1h' is not a length of time"),
         (("fly",), "No such command"),

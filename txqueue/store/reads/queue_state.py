@@ -253,6 +253,7 @@ _LIVING_FIRST = """
                                          else heartbeat_at end - started_at), 3)::float8
                   as up_seconds
       from (select * from {schema}.node_status
+             where %s::text is null or name = %s
              order by state in ('alive', 'draining') desc, heartbeat_at desc, name
              limit %s) as each
      where %s::text is null or name collate "C" > %s
@@ -336,7 +337,7 @@ def about_queues(
 
 
 def about_nodes(
-    schema: str, after: str | None = None, limit: int = _NODES_TOLD
+    schema: str, after: str | None = None, limit: int = _NODES_TOLD, name: str | None = None
 ) -> Inquiry[list[dict[str, Any]]]:
     """Query the nodes by name; of more than a thousand, those that live or did so last.
 
@@ -344,9 +345,10 @@ def about_nodes(
         schema: The name of the schema.
         after: The last name of the previous page; None for the first page.
         limit: The largest number of rows.
+        name: Only the node of this name; None for all.
     """
     sql = _LIVING_FIRST.format(schema=schema)
-    return ask(sql, (_NODES_TOLD, after, after, limit))
+    return ask(sql, (name, name, _NODES_TOLD, after, after, limit))
 
 
 def about_work_types(schema: str) -> Inquiry[tuple[list[dict[str, Any]], Rest]]:

@@ -81,8 +81,8 @@ async def node(services: PageServices, request: PageRequest) -> Reply:
     name, reads = request.exact("name"), services.reads
     if name is None:
         return redirect("/nodes")
-    figures = await reads.shared(about_nodes)
-    row = next((candidate for candidate in figures.value if candidate["name"] == name), None)
+    figures = await reads.shared(about_nodes, name=name)
+    row = next(iter(figures.value), None)
     now = (await reads.shared(about_clock)).value
     jobs = []
     if row is not None:
