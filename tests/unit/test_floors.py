@@ -64,6 +64,8 @@ ONLY_IN: Final[dict[str, tuple[str, ...]]] = {
     "jinja2": ("txqueue.web",),
     "prometheus_client": ("txqueue.metrics",),
     "opentelemetry": ("txqueue.tracing",),
+    "mcp": ("txqueue.agents",),
+    "mcp_types": ("txqueue.agents",),
     "twisted.protocols.amp": ("txqueue.wire",),
 }
 """What only these packages may know."""

@@ -77,6 +77,7 @@ _HOMES: Final = {
     **dict.fromkeys(("pause", "resume", "limit", "drain", "undrain"), "queues"),
     **dict.fromkeys(("dev", "node"), "dev"),
     **dict.fromkeys(("web", "web-user"), "web"),
+    "mcp": "mcp",
     "certs": "certs",
     "completion": "completion",
 }
