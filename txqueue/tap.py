@@ -26,7 +26,7 @@ from txqueue.store.schedules import declared
 from txqueue.store.schema.files import checked_name
 from txqueue.store.schema.migrations import check_database, check_node_role
 from txqueue.system.service_manager import ServiceManager, take_service_manager
-from txqueue.system.settings import Settings
+from txqueue.system.settings import TYPED_VARIABLE, Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 from txqueue.wire.tls import credentials_of
 
@@ -69,7 +69,7 @@ _OPTIONS = {
     "log-format": "text, or json: each line of the log is then a JSON object (default: text)",
     "state-dir": "folder of the node's own files (default: ~/.local/state/txqueue)",
 }
-_HELP = "see: twistd txqueue --help"
+_TYPED = os.environ.pop(TYPED_VARIABLE, "twistd txqueue")
 _EMBEDDED = "start a PostgreSQL server in the state directory if no DSN is given; for development"
 
 
@@ -120,8 +120,9 @@ class Options(usage.Options):
         except usage.UsageError as error:
             word = str(error).removeprefix("option ").partition(" ")[0]
             is_of_twistd = self.parent is not None and word.lstrip("-") in self.parent.synonyms
-            remedy = f"write it before txqueue: twistd {word} txqueue" if is_of_twistd else _HELP
-            sys.exit(f"twistd txqueue: {error}; {remedy}")
+            remedy = f"write it before txqueue: twistd {word} txqueue"
+            remedy = remedy if is_of_twistd else f"see: {_TYPED} --help"
+            sys.exit(f"{_TYPED}: {error}; {remedy}")
 
     def postOptions(self) -> None:
         """Check all options before anything starts, and report an error as one line."""
@@ -143,7 +144,7 @@ class Options(usage.Options):
                 check_node_role(node.dsn, node.schema)
         except TxqueueError as error:
             # twistd prints a hundred lines of its own options before a UsageError.
-            sys.exit(f"twistd txqueue: {' '.join(str(error).split())}")
+            sys.exit(f"{_TYPED}: {' '.join(str(error).split())}")
 
     def _configure(self, settings: Settings, dsns: Sequence[str]) -> None:
         self.nodes = [node_settings(settings, dsn, index) for index, dsn in enumerate(dsns)]

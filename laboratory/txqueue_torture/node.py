@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from txqueue.demo.node import twistd
+from txqueue.demo import twistd
 from txqueue.errors import TxqueueError
 from txqueue.store.inquiries.reader import Session
 from txqueue.system.processes import descendants_of, is_alive, parent_of, workers_of

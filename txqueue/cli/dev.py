@@ -23,11 +23,13 @@ from attrs import define, field
 
 from txqueue.cli.options import Command, GlobalOptions, command, valued
 from txqueue.cli.output import Lines, facts, notes, show, styled
+from txqueue.demo import twistd
 from txqueue.demo.environment import bars
 from txqueue.errors import ConfigurationError
 from txqueue.model.humanize import amount, duration, rate
 from txqueue.system.application_files import SourceWatch
 from txqueue.system.processes import Process, start_watched
+from txqueue.system.settings import TYPED_VARIABLE
 
 if TYPE_CHECKING:
     from txqueue.demo.environment import Stages, TemporarySchema
@@ -138,12 +140,10 @@ def node(options: GlobalOptions, words: tuple[str, ...]) -> None:
         node --app tasks
         node --app tasks --queues default,mail --web tcp:8390
     """
-    from txqueue.demo.node import twistd
-
     given = {"--dsn": options.dsn, "--schema": options.schema}
     before = [word for name, value in given.items() if value for word in (name, value)]
     program = [*twistd(), *before, *words]
-    os.execv(program[0], program)
+    os.execve(program[0], program, {**os.environ, TYPED_VARIABLE: "txqueue node"})
 
 
 @command()
@@ -181,8 +181,6 @@ def dev(
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)
     with ExitStack() as stack:
-        from txqueue.demo.node import twistd
-
         project = _project(Path.cwd())
         dsn = options.chosen_dsn or _embedded(options, project, stack)
         name = options.settings.node_name(f"{socket.gethostname()}-{project}")
@@ -192,6 +190,7 @@ def dev(
             command += ["--app", module]
         watch = SourceWatch(Path.cwd())
         environment = {"TXQUEUE_DSN": dsn, "TXQUEUE_SCHEMA": options.chosen_schema}
+        environment[TYPED_VARIABLE] = "txqueue dev"
         show = [sys.executable, *_WEB, "--web", endpoint]
         has_dashboard = find_spec("jinja2") is not None
         if has_dashboard:

@@ -8,7 +8,9 @@ from txqueue.errors import ConfigurationError
 
 @command()
 def mcp(options: GlobalOptions) -> None:
-    """Serve an agent by the Model Context Protocol: on standard input and output, to read.
+    """Serve an agent by the Model Context Protocol, to read.
+
+    It speaks on standard input and output.
 
     Examples:
         mcp --dsn service=shop

@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions, Group
+from txqueue.cli.options import Command, GlobalOptions, Group, command
 from txqueue.cli.output import discard_output, prepare_streams
 from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.model.operator_acts import WORDS
@@ -69,7 +69,7 @@ _HOMES: Final = {
     **dict.fromkeys(("steps", "signal", "batch"), "steps"),
     "doctor": "doctor",
     **dict.fromkeys(("limits", "actions"), "queues"),
-    **dict.fromkeys(("worksets", "tenants"), "worksets"),
+    **dict.fromkeys(("worksets", "tenants"), "status"),
     **dict.fromkeys(("schedules", "schedule"), "schedules"),
     "failures": "failures",
     **dict.fromkeys(("history", "stats", "archive"), "history"),
@@ -79,7 +79,7 @@ _HOMES: Final = {
     **dict.fromkeys(("web", "web-user"), "web"),
     "mcp": "mcp",
     "certs": "certs",
-    "completion": "completion",
+    "completion": "root",
 }
 
 
@@ -89,6 +89,27 @@ _HOMES: Final = {
 def _help(options: GlobalOptions, words: tuple[str, ...]) -> None:
     """Show the help of a command, as --help does."""
     root.main([*words, "--help"], prog_name="txqueue", standalone_mode=False, obj=options)
+
+
+@command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, _options: GlobalOptions, /, shell: str) -> None:
+    """Print the script that completes commands.
+
+    It completes commands, options, names of queues, types and nodes. For bash and zsh, add to the
+    shell's start file: eval "$(txqueue completion bash)". Of fish it is the file
+    ~/.config/fish/completions/txqueue.fish
+
+    Examples:
+        completion bash
+        completion fish
+    """
+    from click.shell_completion import get_completion_class
+
+    made = get_completion_class(shell)
+    assert made is not None
+    click.echo(made(context.find_root().command, {}, "txqueue", "_TXQUEUE_COMPLETE").source())
 
 
 class Commands(Group):

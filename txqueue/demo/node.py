@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from attrs import define, field, frozen
 
-from txqueue.demo import FOLDER_VARIABLE
+from txqueue.demo import FOLDER_VARIABLE, twistd
 from txqueue.demo.environment import Advance, Pace, TemporarySchema
 from txqueue.errors import TxqueueError
 from txqueue.model.work_item import WorkItem
@@ -162,13 +162,6 @@ class RunningNode:
         lines = self._log.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:]
         sys.stderr.write("".join(f"  node: {line}\n" for line in lines))
         return NodeFailed(what, "see its output above")
-
-
-def twistd() -> list[str]:
-    """Return the first words of a node's command line, which run `twistd` with this Python."""
-    program = Path(sys.executable).with_name("twistd")
-    found = [str(program)] if program.exists() else ["-m", "twisted.scripts.twistd"]
-    return [sys.executable, *found, "-n", "--pidfile=", "txqueue"]
 
 
 @frozen

@@ -14,6 +14,8 @@ from urllib.parse import quote
 from txqueue.errors import ConfigurationError
 
 PREFIX = "TXQUEUE_"
+TYPED_VARIABLE = "TXQUEUE_TYPED"
+"""The environment variable that tells a node the command which was typed, for its errors."""
 # A year in seconds: longer ones overflow timers and the database's settings.
 LONGEST: Final = 31_536_000.0
 # The most workers or connections of a process.

@@ -79,7 +79,7 @@ WARNING_FORMS: Final = {
     "resume": ("Resume", "/act/control", "resume"),
     "remove_schedule": ("Remove", "/act/schedule", "remove"),
 }
-_COMMAND = re.compile(r"(?<=: )((?:twistd -n )?txqueue .+)")
+_COMMAND = re.compile(r"(?<=: )(txqueue .+)")
 # Longer JSON and text is cut on pages.
 MOST_SHOWN = 20_000
 

@@ -107,7 +107,7 @@ def test_the_script_of_a_shell() -> None:
 def test_a_node_is_twistd(monkeypatch: pytest.MonkeyPatch, before: tuple[str, ...]) -> None:
     """With all options as they are written, and those before the name."""
     programs: list[list[str]] = []
-    monkeypatch.setattr("os.execv", lambda _, words: programs.append(words))
+    monkeypatch.setattr("os.execve", lambda _, words, __: programs.append(words))
     words = ("--app", "shop", "-w", "2", "--dsn", "host=b", "--json")
     assert run((*before, "node", *words), GlobalOptions()) == 0
     [program] = programs
@@ -117,6 +117,19 @@ def test_a_node_is_twistd(monkeypatch: pytest.MonkeyPatch, before: tuple[str, ..
     shown = CliRunner().invoke(root, ["node", "--help"]).output
     assert "twistd -n --pidfile= txqueue" in shown
     assert "--kill-stuck" in shown
+
+
+def test_dev_without_the_extra_of_the_dashboard(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It runs the node all the same, and says what to install instead of a link."""
+    monkeypatch.setenv("TXQUEUE_STATE_DIR", str(tmp_path))
+    for name in ("find_spec", "_run", "signal.signal"):
+        monkeypatch.setattr(f"txqueue.cli.dev.{name}", lambda *_: None)
+    assert run(["dev", "--app", "shop", "--dsn", NOWHERE], GlobalOptions()) == 0
+    said = capsys.readouterr().err
+    assert "dashboard: it needs Jinja2; run: pip install 'txqueue[web]'" in said
+    assert "http" not in said
 
 
 def test_an_error_is_a_document_with_json(capsys: pytest.CaptureFixture[str]) -> None:

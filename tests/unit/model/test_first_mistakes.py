@@ -189,11 +189,13 @@ def test_modules_may_be_joined_by_commas() -> None:
     assert options["app"] == ["a", "b", "c"]
 
 
-def test_an_import_that_fails_says_where(tmp_path: Path) -> None:
-    """The file and the line of the application."""
+@pytest.mark.parametrize("typed", ["twistd -n txqueue", "txqueue node"])
+def test_an_import_that_fails_says_where(tmp_path: Path, typed: str) -> None:
+    """The file and the line of the application, below the command that was typed."""
     (tmp_path / "mistaken_app.py").write_text("x = 1\nimport not_there_at_all\n")
-    twistd = Path(sys.executable).with_name("twistd")
-    words = [twistd, "-n", "txqueue", "--app", "mistaken_app", "--dsn", "host=/nowhere"]
+    program, *given = typed.split()
+    twistd = Path(sys.executable).with_name(program)
+    words = [twistd, *given, "--app", "mistaken_app", "--dsn", "host=/nowhere"]
     ended = subprocess.run(
         [sys.executable, *map(str, words)],
         cwd=tmp_path,
@@ -203,6 +205,7 @@ def test_an_import_that_fails_says_where(tmp_path: Path) -> None:
         check=False,
         timeout=60,
     )
+    assert ended.stderr.startswith(f"{typed.replace(' -n', '')}: ")
     assert "mistaken_app.py:2)" in ended.stderr
 
 
