@@ -1,6 +1,7 @@
 """Does what a document says, as a reader would: saves files, types commands, compares."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,8 +19,9 @@ from tests.docs.markdown import Block
 from tests.without_tls import FOLDER as WITHOUT_TLS
 
 PATIENCE: Final = 120.0
-# twistd ends by the signal that stopped it, once all is in order.
-ENDED_WELL: Final = (0, -signal.SIGTERM)
+# twistd ends by the signal that stopped it, once all is in order; `txqueue dev` returns its number.
+ENDED_WELL: Final = (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+PASTED: Final = re.compile("export TXQUEUE_DSN='([^']+)'")
 # On a busy machine a node may be held up for longer than the lease that users have.
 LEASE: Final = "60"
 FLAGS: Final = ELLIPSIS | NORMALIZE_WHITESPACE
@@ -94,7 +96,7 @@ class Session:
                 executable="/bin/bash",
                 cwd=self.folder,
                 env=self._environment(),
-                stdin=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -106,6 +108,8 @@ class Session:
             return running.said
 
         _await(has_said_it, _inside(shown), command)
+        if line := PASTED.search(running.said):
+            self.environment = {**self.environment, "TXQUEUE_DSN": line[1]}
 
     def _await_words(self, name: str, shown: str) -> None:
         _await(lambda: self._running[name].said, shown, name)
@@ -141,14 +145,9 @@ class Session:
             assert status in ENDED_WELL, self._running[block.name].said
 
     def _end(self, name: str) -> tuple[int, str]:
-        """End it politely: a line for what reads its input, SIGTERM for what does not."""
+        """End it by SIGTERM."""
         process = self._running[name].process
-        assert process.stdin is not None
-        with suppress(BrokenPipeError):
-            process.stdin.write(b"\n")
-            process.stdin.close()
-        if process.poll() is None and name != "server":
-            process.terminate()
+        process.terminate()
         try:
             status = process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
