@@ -46,6 +46,8 @@ _OPTIONS = {
     " (default: 3600)",
     "worker-start": "fork: workers share the memory of one import; spawn: each imports the"
     " application itself; auto: fork where there are several and it is safe (default: auto)",
+    "worker-jobs": "how many jobs a worker runs before it is replaced (default: no limit)",
+    "worker-memory": "the MiB of memory at which a worker is replaced (default: no limit; Linux)",
     "result-limit": "the longest result of a job, in bytes of JSON (default: 4194304)",
     "steps-limit": "the most bytes of the results of a job's steps together (default: 67108864)",
     "schema": "the schema that has the tables (default: txqueue)",

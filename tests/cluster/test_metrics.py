@@ -4,6 +4,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.browser import Browser
 from tests.cluster.app import Noted
+from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Nodes
 from tests.cluster.peers import free_port
 from tests.waiting import eventually
@@ -42,6 +43,31 @@ async def test_the_counts_of_a_scrape_are_those_of_the_database(
     assert found["txqueue_claim_seconds_count",] > 0
     assert found["txqueue_jobs_enqueued_total",] >= 500
     assert found["txqueue_queue_nodes", "default"] == 1
+
+
+async def test_workers_that_have_run_enough_jobs_are_replaced(
+    nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """No job runs twice or is lost, no run is left out of the counts, and the old processes end."""
+    port = free_port()
+    options = ("--workers", "2", "--capacity", "4", "--worker-jobs", "20")
+    node = await nodes.start("--metrics", f"tcp:{port}", *options).up(2)
+    ids = await queue.enqueue_many([Noted(0.02)] * 200)
+    await eventually(lambda: db.states() == {"done": 200}, PATIENCE)
+    assert db.runs() == db.runs("end") == dict.fromkeys(ids, 1)
+    pids = {row["pid"] for row in db.rows("select distinct pid from run")}
+    assert len(pids) > 5
+    browser = Browser(port)
+
+    async def has_counted() -> bool:
+        found = samples((await browser.get("/metrics")).text)
+        is_whole = found["txqueue_workers_replaced_total", "jobs"] >= len(pids) - 2
+        finished = found.get(("txqueue_jobs_finished_total", "done", Noted.work_type))
+        return is_whole and finished == 200
+
+    await eventually(has_counted, PATIENCE)
+    await eventually(lambda: len(node.workers) == 2, PATIENCE)
+    assert samples((await browser.get("/metrics")).text)["txqueue_worker_deaths_total",] == 0
 
 
 async def test_rescued_jobs_are_counted(nodes: Nodes, queue: WorkQueue) -> None:

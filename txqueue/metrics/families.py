@@ -17,6 +17,7 @@ from prometheus_client.core import (
 
 from txqueue.model.run_log import Histogram, RunTally
 from txqueue.node.services import Services
+from txqueue.policy.worker_limits import REASONS
 from txqueue.store.reads.metrics import Installation
 
 LARGEST: Final = 100
@@ -133,6 +134,12 @@ def _flow_families(node: Services, make: _Maker) -> Iterator[Metric]:
         "worker_deaths",
         "Worker processes that ended without being told to.",
         {(): meters.worker_deaths},
+    )
+    yield make.counter(
+        "workers_replaced",
+        "Worker processes that were replaced, by the limit that they had reached.",
+        {(reason,): meters.workers_replaced[reason] for reason in REASONS},
+        ["reason"],
     )
 
 

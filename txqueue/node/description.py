@@ -39,7 +39,7 @@ class Description:
         """Return, as plain data, the measurements that a heartbeat carries besides the load."""
         node, refusal = self._node, self._node.functions.refusal
         return {
-            "workers": len(node.workers.all) - len(node.workers.apart),
+            "workers": len(node.workers.staying),
             "processes": [
                 _in_brief(process) for process in described(node.workers.all)[:_PROCESSES_TOLD]
             ],

@@ -202,6 +202,7 @@ class Services:
             meters,
             versions,
             suspects,
+            settings.worker_limits,
         )
         self.suspect_processes = SuspectProcesses(
             reactor, functions, suspects, workers, self.worker_pool

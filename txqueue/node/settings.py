@@ -20,6 +20,7 @@ from txqueue.model.keys import published_keys
 from txqueue.model.work_item import WorkItem, explicit_policy, known_work_types, type_version
 from txqueue.policy.endings.reports import RESULT_LIMIT, STEPS_LIMIT
 from txqueue.policy.placement.idling import LEAST_BEATS
+from txqueue.policy.worker_limits import NO_LIMITS, REASONS, WorkerLimits
 from txqueue.policy.worker_start import checked_start
 from txqueue.store.driver.hosts import location, redacted
 from txqueue.store.enqueueing.encryption import KEY, has_key
@@ -54,6 +55,7 @@ class NodeSettings:
         kill_stuck: Seconds after which a worker that can start no jobs is killed; None for never.
         unreadable_for: Seconds after which a job fails that no node can read.
         worker_start: How workers are started, one of `WORKER_STARTS`.
+        worker_limits: What a worker does before it is replaced.
         result_limit: The longest result of a handler, and next stage, in bytes of JSON text.
         steps_limit: The most that the results of the steps of a job have together, likewise.
         host: Identifies the host; a node detects at once when the process of another node of its
@@ -74,6 +76,7 @@ class NodeSettings:
     kill_stuck: float | None = None
     unreadable_for: float = 3600.0
     worker_start: str = "auto"
+    worker_limits: WorkerLimits = NO_LIMITS
     result_limit: int = RESULT_LIMIT
     steps_limit: int = STEPS_LIMIT
     host: str = field(factory=host_identity)
@@ -170,6 +173,8 @@ def locked_types() -> list[str]:
     return [cls.work_type for cls in known_work_types() if cls.encrypted and not has_key()]
 
 
+# Jobs, or MiB of memory.
+MOST_OF_WORKER: Final = 1_000_000_000
 # A day in seconds: statements are given up after a lease, too.
 LONGEST_LEASE: Final = 86_400.0
 # No JSON of PostgreSQL is longer.
@@ -216,6 +221,7 @@ def node_settings(settings: Settings, dsn: str, index: int) -> NodeSettings:
             sys.platform,
             settings.label("worker_start"),
         ),
+        worker_limits=_worker_limits(settings, sys.platform),
         host=str(settings.get("host", host_identity())),
         admin=admin.beside(index),
         listen=None if listen is None else listen.beside(index),
@@ -258,6 +264,20 @@ def _kill_stuck(settings: Settings) -> float | None:
         return None
     # Before that time the master pings the worker and takes back what waits in it.
     return settings.seconds("kill_stuck", 0.0, least=5.0)
+
+
+def _worker_limits(settings: Settings, platform: str) -> WorkerLimits:
+    limits = {
+        name: settings.whole(f"worker_{name}", 1000, MOST_OF_WORKER)
+        for name in REASONS
+        if settings.get(f"worker_{name}") is not None
+    }
+    if "memory" in limits and platform != "linux":
+        raise ConfigurationError(
+            f"{settings.label('worker_memory')} takes Linux, which tells the memory of processes",
+            "give --worker-jobs",
+        )
+    return WorkerLimits(**limits)
 
 
 def ensure_free(node: NodeSettings, *, is_named: bool) -> None:

@@ -41,6 +41,15 @@ def stat_of(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
+def memory_of(pid: int) -> int:
+    """Return the resident memory of a process in bytes; 0 where the system does not report it."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def is_alive(pid: int) -> bool:
     """Tell whether a process exists and is not a zombie."""
     with suppress(OSError):

@@ -25,6 +25,7 @@ NAMES: Final = frozenset(
         *("dsn", "schema", "node", "app", "workers", "queues", "capacity", "name", "lease", "poll"),
         *("admin", "listen", "tls_dir", "state_dir", "host", "operator", "kill_stuck"),
         *("worker_start", "result_limit", "steps_limit", "connection_wait", "unreadable_for"),
+        *("worker_jobs", "worker_memory"),
         *("health", "metrics", "log_format"),
         *("web", "web_users", "web_proxy", "web_hosts", "web_base", "web_title", "web_key"),
         *("databases",),

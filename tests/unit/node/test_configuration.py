@@ -24,6 +24,8 @@ def settings_of(folder: Path, **flags: str) -> Settings:
         ("unreadable_for", "1e300", 31536000.0),
         ("result_limit", "1e9", 2**28 - 1),
         ("steps_limit", "1e9", 2**28 - 1),
+        ("worker_jobs", "1e10", 10**9),
+        ("worker_memory", "1e10", 10**9),
     ],
 )
 def test_numbers_that_no_node_can_use(tmp_path: Path, name: str, text: str, most: float) -> None:

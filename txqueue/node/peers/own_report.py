@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import define
@@ -14,6 +13,7 @@ from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Periodic
 from txqueue.policy.placement.peers import NodeReport
 from txqueue.policy.placement.room import ahead_of
+from txqueue.system.processes import memory_of
 
 if TYPE_CHECKING:
     from txqueue.node.peers.peer import PeerTable
@@ -26,7 +26,6 @@ FADING = 0.8
 # Seconds for which a measurement of memory is used, as reading it costs more than all else in a
 # report.
 MEMORY_AGE = 1.0
-_STATM = Path("/proc/self/statm")
 
 
 @define(eq=False, repr=False, slots=False)
@@ -63,7 +62,7 @@ class LagMeter(Periodic):
         """
         now = time.monotonic()
         if now - self._memory_at >= MEMORY_AGE:
-            self._memory, self._memory_at = memory(), now
+            self._memory, self._memory_at = memory_of(os.getpid()), now
         return self._memory
 
     async def step(self) -> float | None:
@@ -75,14 +74,6 @@ class LagMeter(Periodic):
         self._pause = BEAT if self._workers.load > 0 or self._peers.has_fresh else RESTING
         self._due_at = now + self._pause
         return self._pause
-
-
-def memory() -> int:
-    """Return the memory of this process in bytes; 0 where the system does not report it."""
-    try:
-        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 @define(eq=False, repr=False, slots=False)

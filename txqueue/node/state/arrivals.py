@@ -66,6 +66,7 @@ class Meters:
         waits: How long done jobs waited until their start, in seconds, by queue and work type; each
             minute is counted by the node that noted it.
         worker_deaths: How many worker processes ended without being told to.
+        workers_replaced: How many workers were replaced by the limit that each had reached.
         rescues: How many jobs of dead nodes the node returned to the queue, by the reason:
             ``expired`` leases, or masters of this host that have ``ended``.
         tokens_lost: How many jobs ended whose outcome changed nothing: they were assigned anew
@@ -79,6 +80,7 @@ class Meters:
     completions: Histogram = field(factory=_statements)
     waits: dict[tuple[str, str], Histogram] = field(factory=dict)
     worker_deaths: int = 0
+    workers_replaced: Counter[str] = field(factory=Counter)
     rescues: Counter[str] = field(factory=Counter)
     tokens_lost: int = 0
     commits: deque[float] = field(factory=lambda: deque(maxlen=_TIMED))

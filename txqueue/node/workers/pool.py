@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from txqueue.node.workers.starter import WorkerStarter, WorkerVersions
 from txqueue.node.workers.suspects import Suspects
 from txqueue.node.workers.workload import Workers
 from txqueue.policy.backoff import Backoff
+from txqueue.policy.worker_limits import NO_LIMITS, Reason, WorkerLimits
 from txqueue.system.clock import Clock, Timer
 
 SHORT_LIFE = 5.0
@@ -39,6 +41,7 @@ class WorkerPool(Service):
         meters: Counts what jobs did, and deaths of workers.
         versions: Notified of what the workers run.
         suspects: The suspects that wait for a process.
+        limits: What a worker does before it is replaced.
     """
 
     name = "workers"
@@ -52,6 +55,7 @@ class WorkerPool(Service):
     meters: Meters
     _versions: WorkerVersions
     _suspects: Suspects
+    _limits: WorkerLimits = NO_LIMITS
 
     def __attrs_post_init__(self) -> None:
         self.capacity = self._workers.capacity
@@ -115,12 +119,42 @@ class WorkerPool(Service):
     def on_report(self, worker: WorkerProcess) -> None:
         """Note that a worker has finished or returned jobs."""
         self._workers.on_report(worker)
+        self.look_at(worker)
         self._tell_of_room()
+
+    def look_at(self, worker: WorkerProcess) -> None:
+        """Replace a worker that has reached a limit; end its process once it holds no job."""
+        if worker.is_ending:
+            self._end_if_empty(worker)
+            return
+        reason = worker.limits.reached(worker.ended_runs, worker.memory)
+        if reason and self.running and not self._is_draining and self._workers.may_end:
+            self._end_at_limit(worker, reason)
+
+    def _end_at_limit(self, worker: WorkerProcess, reason: Reason) -> None:
+        """Start the successor of a worker, and give the worker no more jobs."""
+        self.meters.workers_replaced[reason] += 1
+        self.log.info(
+            "worker process {pid} ends after {runs} runs of jobs, by its limit of {reason};"
+            " a new one starts",
+            pid=worker.pid,
+            runs=worker.ended_runs,
+            reason=reason,
+        )
+        self._add()
+        worker.begin_end()
+
+    def _end_if_empty(self, worker: WorkerProcess) -> None:
+        if worker.is_ready and not worker.held:
+            telling = Deferred.fromCoroutine(worker.retire_once_told())
+            # Of a worker whose pipe is lost, the end is reported anyway.
+            telling.addErrback(lambda _: None)
 
     def on_worker_lost(self, worker: WorkerProcess) -> None:
         """Return to the queue the jobs of a worker whose pipe closed, and replace its process."""
         self._workers.on_lost(worker, is_blamed=not (self._is_ending or worker.is_blameless))
-        if self.running:
+        # One that is retired exits by itself, after what the application has it do at its exit.
+        if self.running and not worker.is_retired:
             worker.kill()
         worker.ended.addCallback(lambda _: self._replace(worker))
 
@@ -146,7 +180,8 @@ class WorkerPool(Service):
             return
         self._last_key += 1
         try:
-            worker = WorkerProcess(self, self._last_key, is_apart=is_apart)
+            limits = NO_LIMITS if is_apart else self._limits.drawn(random.random())
+            worker = WorkerProcess(self, self._last_key, is_apart=is_apart, limits=limits)
         except OSError as error:
             self.log.error("no worker process can be started: {error}", error=error)
             self._add_later(self._backoff.take(), is_apart=is_apart)
@@ -186,8 +221,10 @@ class WorkerPool(Service):
             pid=worker.pid,
             how=worker.end,
             lived=lived,
-            next="it was for suspects" if worker.is_apart else "a new one starts",
+            next=_successor(worker),
         )
+        if worker.is_ending:
+            return
         if worker.is_apart and worker.runs is not None:
             # Another one starts for the next suspect, at once.
             self._suspects.alarm.ring()
@@ -200,6 +237,13 @@ class WorkerPool(Service):
         start = self._suspects.on_start if is_apart else self._add
         self._respawns = [call for call in self._respawns if call.active()]
         self._respawns.append(self.reactor.callLater(pause, start))
+
+
+def _successor(worker: WorkerProcess) -> str:
+    """Return, for the log, what takes the place of a worker that has died."""
+    if worker.is_ending:
+        return "its successor has started"
+    return "it was for suspects" if worker.is_apart else "a new one starts"
 
 
 def _sleep(clock: Clock, seconds: float) -> Deferred[None]:

@@ -24,7 +24,9 @@ from txqueue.model.assignment import (
 )
 from txqueue.node.workers.starter import RunVersion, StartedWorker
 from txqueue.policy.placement.room import Load, PaceMeter, Unstarted
+from txqueue.policy.worker_limits import NO_LIMITS, WorkerLimits
 from txqueue.system.inflight import InFlight
+from txqueue.system.processes import memory_of
 from txqueue.wire.commands import (
     CancelRunning,
     Configure,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
 # Timeouts in seconds: to import the application, and to read a process's last messages.
 START_PATIENCE, LAST_WORDS = 300.0, 1.0
+MIB = 1024 * 1024
 
 
 @define(eq=False, repr=False, slots=False)
@@ -56,13 +59,17 @@ class WorkerProcess:
         owner: The pool that started it.
         key: Identifies the worker within the pool.
         is_apart: Whether it is for suspects, and gets no other jobs.
+        limits: What it does before it is replaced.
 
     Attributes:
         is_retired: Whether its master has ended it, as it was no longer needed.
         is_blameless: Whether its master has killed it, so that its jobs count no death.
+        is_ending: Whether it gets no more jobs, as another one takes its place.
         is_ready: Whether it can get jobs.
         is_late: Whether its answer to a request is overdue.
         is_stopped: Whether it must not start jobs until it has reported its unstarted ones.
+        ended_runs: How many runs of jobs it has ended.
+        memory: Its resident memory in MiB, when it was last measured.
         held: The number of jobs that it holds, by assignment.
         outstanding: The weight of those jobs.
         outlived: The numbers of ended jobs whose threads go on; no other job can take their weight.
@@ -79,9 +86,11 @@ class WorkerProcess:
     _owner: WorkerPool
     key: int
     is_apart: bool = False
+    limits: WorkerLimits = NO_LIMITS
 
     def __attrs_post_init__(self) -> None:
-        self.is_retired = self.is_blameless = False
+        self.is_retired = self.is_blameless = self.is_ending = False
+        self.ended_runs = self.memory = 0
         self.is_ready = self.is_late = self.is_stopped = False
         self._pinged_at: float | None = None
         self._disowned: set[JobKey] = set()
@@ -324,6 +333,24 @@ class WorkerProcess:
         self.is_blameless = True
         self.kill()
 
+    def begin_end(self) -> None:
+        """Let the process start no more jobs, and return those that it has not started."""
+        self.is_ending = True
+        # At once: the request waits behind jobs that it has been sent.
+        self._in_flight.stop()
+        self.relieve()
+
+    def measure(self) -> None:
+        """Measure the memory of the process, if it has a limit."""
+        if self.limits.memory is not None:
+            self.memory = memory_of(self.pid) // MIB
+            self._owner.look_at(self)
+
+    async def retire_once_told(self) -> None:
+        """End the process, which holds no job any more, after it has reported all that it did."""
+        await self.holds([])
+        self.retire()
+
     def retire(self) -> None:
         """End the process, as it is no longer needed and runs no job."""
         self.is_ready, self.is_retired = False, True
@@ -348,11 +375,13 @@ class WorkerProcess:
             self._owner.reports.complete(CompletedJobs(lane, assignment, ids, results or None))
         if committed:
             self._owner.reports.on_commit(committed)
+        self.ended_runs += jobs
         self._let_go(assignment, jobs)
         return self._account(weight)
 
     def _settle(self, weight: int, counts: str, outcomes: str) -> dict[str, Any]:
         for assignment, jobs in json.loads(counts).items():
+            self.ended_runs += jobs
             self._let_go(int(assignment), jobs)
         self._owner.reports.settle(SettledJobs(outcomes))
         return self._account(weight)

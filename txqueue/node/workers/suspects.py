@@ -52,8 +52,8 @@ def blocking_report(workers: Iterable[WorkerProcess]) -> dict[str, Any]:
 
 
 def described(workers: Iterable[WorkerProcess]) -> list[dict[str, int | bool]]:
-    """Return each worker's process id, whether it is ready, blocked, stuck, crowded or for
-    suspects, the jobs and weight it holds, and how much of that threads of ended jobs keep.
+    """Return each worker's process id, whether it is ready, blocked, stuck, crowded, for suspects
+    or ending, the jobs and weight it holds, and how much of that threads of ended jobs keep.
     """
     return [
         {
@@ -63,6 +63,7 @@ def described(workers: Iterable[WorkerProcess]) -> list[dict[str, int | bool]]:
             "is_stuck": worker.is_stuck,
             "is_crowded": worker.is_crowded,
             "is_apart": worker.is_apart,
+            "is_ending": worker.is_ending,
             "jobs": sum(worker.held.values()),
             "weight": worker.weight,
             "left": worker.left,

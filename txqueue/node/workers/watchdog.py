@@ -85,9 +85,10 @@ class Watchdog(Periodic):
         self._filled: dict[int, tuple[str, int]] = {}
 
     async def step(self) -> float | None:
-        """Ping the workers, idle ones less often, and act on silent ones."""
+        """Measure and ping the workers, idle ones less often, and act on silent ones."""
         late = max(0.0, self._clock.seconds() - self._due_at)
         for worker in self._workers.ready:
+            worker.measure()
             await self._act_on(worker, late)
             if worker.held or self._checks % IDLE_CHECKS == 0:
                 worker.ping()

@@ -201,7 +201,7 @@ class Workers:
         """How many workers get no jobs now, by the reason; those for suspects do not count."""
         if self.are_starting:
             return {"starting": self.count}
-        states = (_closed_by(worker) for worker in self._workers.values() if not worker.is_apart)
+        states = map(_closed_by, self.staying)
         return dict(Counter(state for state in states if state is not None))
 
     def room_report(self) -> dict[str, int | bool | list[int]]:
@@ -355,9 +355,23 @@ class Workers:
         return [worker for worker in self._workers.values() if worker.is_ready]
 
     @property
+    def staying(self) -> list[WorkerProcess]:
+        """The workers, ready or not, without those for suspects and those that end."""
+        return [
+            worker
+            for worker in self._workers.values()
+            if not worker.is_apart and not worker.is_ending
+        ]
+
+    @property
+    def may_end(self) -> bool:
+        """Whether one more worker may end: no more than the intended number do so at a time."""
+        return sum(worker.is_ending for worker in self._workers.values()) < self.count
+
+    @property
     def regular(self) -> list[WorkerProcess]:
-        """The ready workers without those for suspects."""
-        return [worker for worker in self.ready if not worker.is_apart]
+        """The ready workers that stay, without those for suspects."""
+        return [worker for worker in self.staying if worker.is_ready]
 
     @property
     def apart(self) -> list[WorkerProcess]:
@@ -377,6 +391,7 @@ class Workers:
             and not worker.is_late
             and not worker.is_stuck
             and not worker.is_apart
+            and not worker.is_ending
         ]
 
     def _not_given_back(self, failure: Failure, worker: WorkerProcess) -> None:

@@ -104,6 +104,9 @@ def worker_state(worker: Row) -> str:
         return "stuck"
     if worker["is_late"]:
         return "blocked"
+    # Nodes of older versions do not say it.
+    if worker.get("is_ending"):
+        return "ending"
     if worker["is_apart"]:
         return "suspects"
     return "crowded" if worker["is_crowded"] else "ready"

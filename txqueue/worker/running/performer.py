@@ -199,6 +199,7 @@ class Performer:
     def held(self, assignments: Set[int]) -> dict[int, list[int]]:
         """Report ended jobs, then return the numbers of the other jobs of the given assignments."""
         self._ends.flush()
+        self._report_tally()
         job_ids: dict[int, list[int]] = {}
         waiting = ((held.token.assignment, job.job_id) for held, job in self._waiting.all())
         running = ((job.token.assignment, job.id) for job in self._running)

@@ -1,6 +1,6 @@
 """The measurements of a master: reactor lag, and waiting jobs."""
 
-from pathlib import Path
+import os
 
 import pytest
 from twisted.internet.defer import Deferred
@@ -8,8 +8,9 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import Workers, fake
 from txqueue.node.peers import own_report as lag
-from txqueue.node.peers.own_report import BEAT, RESTING, LagMeter, memory
+from txqueue.node.peers.own_report import BEAT, RESTING, LagMeter
 from txqueue.policy.placement.room import Load
+from txqueue.system.processes import memory_of
 
 
 class Felt:
@@ -76,17 +77,16 @@ def test_a_node_without_peers_and_jobs_measures_seldom(felt: Felt) -> None:
     felt.beat()
 
 
-def test_memory_is_reported_in_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_memory_is_reported_in_bytes() -> None:
     """Where the system does not tell, it is 0."""
-    assert memory() > 1_000_000
-    monkeypatch.setattr(lag, "_STATM", tmp_path / "none")
-    assert memory() == 0
+    assert memory_of(os.getpid()) > 1_000_000
+    assert memory_of(0) == 0
 
 
 def test_memory_is_read_once_a_second(felt: Felt, monkeypatch: pytest.MonkeyPatch) -> None:
     """A report is made ten times a second, and reading it would cost more than the rest."""
     sizes = iter((1, 2, 3))
-    monkeypatch.setattr(lag, "memory", lambda: next(sizes))
+    monkeypatch.setattr(lag, "memory_of", lambda _: next(sizes))
     seen = []
     for _ in range(4):
         seen.append(felt.pulse.memory)

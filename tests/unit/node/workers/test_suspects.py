@@ -29,7 +29,7 @@ from txqueue.policy.placement.room import Load
 class Process:
     """A worker process as its master sees it."""
 
-    is_late = is_stuck = False
+    is_late = is_stuck = is_ending = False
     runs = None
 
     def __init__(self, key: int, *, is_apart: bool, is_ready: bool = True) -> None:

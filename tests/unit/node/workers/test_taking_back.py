@@ -20,7 +20,7 @@ class Hand:
     """A worker process as its pool sees it, whose answer the test gives."""
 
     is_ready = True
-    is_late = False
+    is_late = is_apart = is_ending = False
 
     def __init__(self, key: int, outstanding: int) -> None:
         self.key = key
