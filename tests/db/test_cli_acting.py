@@ -10,9 +10,11 @@ from psycopg2.extensions import make_dsn
 
 from tests.db.conftest import Cli
 from tests.db.stored import Stored
+from txqueue.admin import Admin
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import root, run
-from txqueue.errors import NodeUnavailable
+from txqueue.cli.source import operate
+from txqueue.errors import AdminRefused, NodeUnavailable
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +93,21 @@ def test_a_chosen_node_must_answer(
     monkeypatch.setattr("txqueue.cli.source._ask_one", ask)
     assert "no node answers" in complaint(capsys, "pause", "default", "--node", "unix:node.sock")
     assert node.value("select count(*) from txqueue.control where is_paused") == 0
+
+
+def test_a_job_is_copied_by_the_act_of_that_name(node: Stored) -> None:
+    """With another payload if one is given; a job that has not ended is refused."""
+    (job_id,) = node.enqueue({})
+
+    async def repeat(admin: Admin) -> int:
+        answer = await admin.act("repeat", job_id=job_id, payload='{"order_id": 8}')
+        return int(answer["job_id"])
+
+    with pytest.raises(AdminRefused, match="has not ended"):
+        operate(GlobalOptions(), repeat)
+    (chunk,) = node.claim()
+    node.complete(chunk)
+    assert node.job(operate(GlobalOptions(), repeat))["payload"] == {"order_id": 8}
 
 
 def test_a_drain_that_waits(

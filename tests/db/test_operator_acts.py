@@ -18,7 +18,6 @@ TYPES = {
     ValueKind.IDS: {"bigint[]"},
 }
 OF_SCHEDULES = {"pause_schedule", "resume_schedule", "remove_schedule", "run_schedule"}
-OF_THE_DASHBOARD = {"repeat"}
 
 
 def parameters(node: Master, name: str) -> dict[str, str]:
@@ -52,8 +51,8 @@ def test_an_act_is_a_call_of_its_function(node: Master, name: str) -> None:
 
 
 def test_each_act_has_a_command() -> None:
-    """Those on schedules share one; nodes copy no jobs."""
-    assert ACT_COMMANDS.keys() | OF_SCHEDULES | OF_THE_DASHBOARD == ACTS.keys()
+    """Those on schedules share one."""
+    assert ACT_COMMANDS.keys() | OF_SCHEDULES == ACTS.keys()
 
 
 @pytest.mark.parametrize("name", [name for name, act in ACTS.items() if act.states])

@@ -282,7 +282,8 @@ ACTS: Final[Mapping[str, Act]] = {
             "retry",
             """Run failed or cancelled jobs again.
 
-            Jobs given by number that wait for a time or a retry run now.
+            Jobs given by number that wait for a time or a retry run now. One that sleeps at a step
+            starts, finds that its sleep is not over, and sleeps on until the same moment.
 
             Examples:
                 retry 17 --from charge
@@ -299,7 +300,7 @@ ACTS: Final[Mapping[str, Act]] = {
     ),
     # The answer has the number of the copy, or of the job that holds its unique key.
     "repeat": Act(
-        "",
+        "RepeatJob",
         (_JOB, Value("payload", ValueKind.JSON, "its_payload", is_optional=True)),
         (Value("job_id", ValueKind.WHOLE),),
     ),

@@ -127,6 +127,7 @@ ACTS: list[tuple[type[amp.Command], dict[str, Any]]] = [
     (wire.ACT_COMMANDS["set_limit"], {"kind": "queue", "key": "mail", "rate": 2.5}),
     (wire.ACT_COMMANDS["cancel"], {"ids": "1,2"}),
     (wire.ACT_COMMANDS["retry"], {"ids": "1"}),
+    (wire.ACT_COMMANDS["repeat"], {"job_id": 1}),
     (wire.ACT_COMMANDS["set_priority"], {"ids": "1", "priority": 9}),
     (wire.ActOnSchedule, {"name": "nightly", "act": "run"}),
     (wire.ACT_COMMANDS["drain_node"], {"name": "venus"}),
