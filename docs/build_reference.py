@@ -80,6 +80,7 @@ PAGES: Final = (
         "txqueue",
         "on_failure FailedAttempt",
     ),
+    Page("Sentry", "Sentry", "txqueue.sentry", "install"),
     Page("Asyncio", "Without Twisted: asyncio", "txqueue.aio", "Queue AsyncTransaction"),
     Page(
         "Threads and scripts",

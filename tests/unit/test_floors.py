@@ -64,6 +64,7 @@ ONLY_IN: Final[dict[str, tuple[str, ...]]] = {
     "jinja2": ("txqueue.web",),
     "prometheus_client": ("txqueue.metrics",),
     "opentelemetry": ("txqueue.tracing",),
+    "sentry_sdk": ("txqueue.sentry",),
     "mcp": ("txqueue.agents",),
     "mcp_types": ("txqueue.agents",),
     "twisted.protocols.amp": ("txqueue.wire",),

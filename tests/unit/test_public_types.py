@@ -64,5 +64,15 @@ def test_every_public_name_comes_from_the_package_itself() -> None:
     reference = Path(txqueue.__file__).parents[1] / "docs" / "reference" / "python-api"
     texts = [page.read_text() for page in reference.iterdir()]
     modules = {re.findall(r"^Import .+ from `(\S+)`\.$", text, re.MULTILINE)[0] for text in texts}
-    public = {"adapters", "admin", "aio", "django", "embedded", "errors", "sync", "testing"}
+    public = {
+        "adapters",
+        "admin",
+        "aio",
+        "django",
+        "embedded",
+        "errors",
+        "sentry",
+        "sync",
+        "testing",
+    }
     assert modules <= {"txqueue", *(f"txqueue.{name}" for name in public)}

@@ -108,6 +108,7 @@ class FailedAttempt:
         delay: Seconds until the next run; None if the job has failed for good.
         error: The exception that the handler raised, with its traceback.
         redacted: Whether the work type's data must not be shown; the error's text may quote it.
+        text: The error as it is stored with the job; `txqueue failures` groups by it.
     """
 
     job_id: int
@@ -117,6 +118,7 @@ class FailedAttempt:
     delay: float | None
     error: BaseException = field(repr=False)
     redacted: bool = False
+    text: str = field(default="", repr=False)
 
     @property
     def is_final(self) -> bool:

@@ -1,5 +1,6 @@
-"""Whether there are traces: only if the application itself has set up OpenTelemetry; its errors are
-logged now and then, and never an error of the queue; the trace that a job's options carry.
+"""Whether there are traces: if the application itself has set up OpenTelemetry, or has installed
+another source of them; its errors are logged now and then, and never an error of the queue; the
+trace that a job's options carry.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import frozen
@@ -17,8 +18,6 @@ from txqueue.model.work_item import WorkItem
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
-
-    from txqueue.tracing.spans import RunSpan
 
 
 class Sending(Protocol):
@@ -33,6 +32,42 @@ class Sending(Protocol):
 
     def enqueued(self, *job_ids: int) -> None:
         """Note the jobs that were enqueued."""
+
+
+class Run(Protocol):
+    """A run of a job in a trace."""
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The numbers of its trace and of itself, as log lines have them."""
+
+    def current(self) -> AbstractContextManager[None]:
+        """Make it the current span of what starts inside the block."""
+
+    def failed(self, error: BaseException, *, is_hidden: bool = False) -> None:
+        """Record the error that failed the attempt; only its class, if its text is hidden."""
+
+    def end(self, outcome: str) -> None:
+        """End it with the outcome of the run."""
+
+
+class Source(Protocol):
+    """Makes traces beside OpenTelemetry."""
+
+    def sending(self, work: object, options: Mapping[str, Any]) -> AbstractContextManager[Sending]:
+        """Trace a call that enqueues."""
+
+    def begin_run(self, work_type: str, job_id: int, attempt: int, terms: Any) -> Run:
+        """Start the span of a run."""
+
+
+_sources: list[Source] = []
+
+
+def trace_with(source: Source) -> None:
+    """Have a source trace calls that enqueue, unless OpenTelemetry does, and all runs."""
+    if source not in _sources:
+        _sources.append(source)
 
 
 @frozen
@@ -167,29 +202,55 @@ def sending(work: object, options: Mapping[str, Any]) -> AbstractContextManager[
     """
     active_tracer = _tracer()
     if active_tracer is None:
-        return nullcontext(Untraced(options))
+        return _sources[0].sending(work, options) if _sources else nullcontext(Untraced(options))
     from txqueue.tracing.spans import SendSpan
 
     return SendSpan.started(active_tracer, str(getattr(work, "work_type", None)), options)
 
 
 def is_tracing() -> bool:
-    """Tell whether the application has set up OpenTelemetry."""
-    return _tracer() is not None
+    """Tell whether the application has set up OpenTelemetry, or installed another source."""
+    return bool(_sources) or _tracer() is not None
 
 
-def begin_run(work_type: str, job_id: int, attempt: int, terms: Any) -> RunSpan | None:
-    """Start the span of a run; None without a tracer. See `RunSpan.started`."""
-    active_tracer = _tracer()
-    if active_tracer is None:
-        return None
-    from txqueue.tracing.spans import RunSpan
+@frozen
+class _Together:
+    """One run in several traces."""
 
-    with harmless():
-        return RunSpan.started(
-            tracer=active_tracer, work_type=work_type, job_id=job_id, attempt=attempt, terms=terms
-        )
-    return None
+    _runs: tuple[Run, ...]
+
+    @property
+    def ids(self) -> dict[str, str]:
+        return self._runs[0].ids
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        with ExitStack() as entered:
+            for run in self._runs:
+                entered.enter_context(run.current())
+            yield
+
+    def failed(self, error: BaseException, *, is_hidden: bool = False) -> None:
+        for run in self._runs:
+            run.failed(error, is_hidden=is_hidden)
+
+    def end(self, outcome: str) -> None:
+        for run in self._runs:
+            run.end(outcome)
+
+
+def begin_run(work_type: str, job_id: int, attempt: int, terms: Any) -> Run | None:
+    """Start the spans of a run; None if nothing traces it. See `RunSpan.started`."""
+    runs: list[Run] = []
+    if (active_tracer := _tracer()) is not None:
+        from txqueue.tracing.spans import RunSpan
+
+        with harmless():
+            runs.append(RunSpan.started(active_tracer, work_type, job_id, attempt, terms))
+    for source in _sources:
+        with harmless():
+            runs.append(source.begin_run(work_type, job_id, attempt, terms))
+    return _Together(tuple(runs)) if len(runs) > 1 else next(iter(runs), None)
 
 
 def _tracer() -> Tracer | None:

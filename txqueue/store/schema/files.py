@@ -132,6 +132,12 @@ def _cut(text: str) -> Iterator[tuple[str, str]]:
         yield definition[1], text[definition.start() : end].rstrip() + "\n"
 
 
+def function_text(topic: str, name: str) -> str:
+    """Return the definition of a stored function, as its topic's file has it."""
+    text = _FOLDER.joinpath("functions", f"{topic}.sql").read_text("utf-8")
+    return text.partition(f"function txqueue.{name}(")[2].partition("\nend $$;")[0]
+
+
 def _with_settings(sql: str) -> str:
     if "create or replace view" in sql:
         return sql

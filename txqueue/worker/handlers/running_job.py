@@ -28,7 +28,7 @@ from txqueue.store.enqueueing.calls import job_object, json_text
 
 if TYPE_CHECKING:
     from txqueue.store.enqueueing.transaction import Transaction
-    from txqueue.tracing.spans import RunSpan
+    from txqueue.tracing.choice import Run
     from txqueue.worker.handlers.step_scopes import StepCursor, StepTransaction
     from txqueue.worker.handlers.step_store import StepStore
     from txqueue.worker.handlers.steps import JobSteps
@@ -370,7 +370,7 @@ class RunningJob(DurableJob):
     phase: TransactionPhase | None
     last_progress: str | None
     log: RunLog | None
-    span: RunSpan | None
+    span: Run | None
     unavailable: Exception | None
     _open: OpenTransaction
     _handler: Waiting

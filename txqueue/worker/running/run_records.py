@@ -250,6 +250,7 @@ def failed_attempt_of(
         delay=verdict.delay,
         error=error,
         redacted=is_redacted(job, kind),
+        text=verdict.error or "",
     )
 
 
