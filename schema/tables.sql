@@ -426,7 +426,8 @@ create table txqueue.work_type (
     priority      smallint not null check (priority between 0 and 9),
     weight        integer not null check (weight > 0),
     policy        jsonb not null default '{}',
-    published_at  timestamptz not null default now()
+    published_at  timestamptz not null default now(),
+    schema        jsonb
 );
 
 -- Operators -----------------------------------------------------------------------------------------------------------

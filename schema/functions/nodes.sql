@@ -50,27 +50,29 @@ end $$;
 -- Publishes the policies of work types, and readies jobs that waited for one of them: up to 10,000, the others
 -- with the next heartbeats. Returns how many. The policy of the process that started last counts: its_start is when the
 -- caller's did, null for now, so that a node that only registers again does not undo what a newer one has published.
+-- A node of a release that makes no schemas leaves those that are published.
 create or replace function txqueue.publish(work_types jsonb, its_start timestamptz default null) returns integer
 language plpgsql volatile security definer
 as $$
 begin
-    insert into work_type as known (work_type, queue, priority, weight, policy, published_at)
-    select each.work_type, each.queue, each.priority, each.weight, coalesce(each.policy, '{}'), coalesce(its_start, clock_timestamp())
+    insert into work_type as known (work_type, queue, priority, weight, policy, published_at, schema)
+    select each.work_type, each.queue, each.priority, each.weight, coalesce(each.policy, '{}'),
+           coalesce(its_start, clock_timestamp()), each.schema
       from jsonb_to_recordset(work_types) as each (
-               work_type text, queue text, priority smallint, weight integer, policy jsonb)
+               work_type text, queue text, priority smallint, weight integer, policy jsonb, schema jsonb)
      -- Only what changes: the clause on conflicts locks each row until the commit, and nodes that start together
      -- would wait for each other.
      where not exists (
         select from work_type as same
          where same.work_type = each.work_type
-           and (same.published_at > its_start or (same.queue, same.priority, same.weight, same.policy)
-               is not distinct from (each.queue, each.priority, each.weight, coalesce(each.policy, '{}'))))
+           and (same.published_at > its_start or (same.queue, same.priority, same.weight, same.policy, same.schema)
+               is not distinct from (each.queue, each.priority, each.weight, coalesce(each.policy, '{}'), coalesce(each.schema, same.schema))))
      order by each.work_type
     on conflict (work_type) do update
        set queue = excluded.queue, priority = excluded.priority, weight = excluded.weight,
-           policy = excluded.policy, published_at = excluded.published_at
-     where (known.published_at > its_start) is not true and (known.queue, known.priority, known.weight, known.policy)
-           is distinct from (excluded.queue, excluded.priority, excluded.weight, excluded.policy);
+           policy = excluded.policy, published_at = excluded.published_at, schema = coalesce(excluded.schema, known.schema)
+     where (known.published_at > its_start) is not true and (known.queue, known.priority, known.weight, known.policy, known.schema)
+           is distinct from (excluded.queue, excluded.priority, excluded.weight, excluded.policy, coalesce(excluded.schema, known.schema));
     return make_published_ready();
 end $$;
 

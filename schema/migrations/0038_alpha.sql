@@ -17,6 +17,8 @@ comment on column txqueue.job_step.annotation is 'The type of the value that a w
 comment on column txqueue.job.followed is 'Not null if its end affects other jobs or a schedule (see propagate_ends()); 1 if other jobs may read its result.';
 comment on column txqueue.job.steps is 'The steps of a job that older code has ended.';
 
+alter table txqueue.work_type add column if not exists schema jsonb;
+
 alter table txqueue.job_signal add column if not exists taken_by text collate "C";
 comment on column txqueue.job_signal.taken_by is 'The step that has taken it.';
 

@@ -71,6 +71,8 @@ READS: Final[Mapping[str, Mapping[str, Any]]] = {
     "queue_state.about_queues": {},
     "queue_state.about_tenants": {"limit": 9},
     "queue_state.about_work_types": {},
+    "payloads.about_schemas": {},
+    "payloads.about_waiting_payloads": {"work_types": ["test.kind"], "after": 0, "limit": 9},
     "schedule_list.about_scheduled_runs": {},
     "schedule_list.about_schedules": {"filters": {}, "limit": 9},
     "relations.about_relatives": {"job_id": 1, "after": [1]},

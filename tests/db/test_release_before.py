@@ -89,7 +89,7 @@ def test_each_policy_that_a_node_publishes_is_played() -> None:
         "keys",
     }
     assert published({}).keys() == {
-        *("work_type", "queue", "priority", "weight", "version", "policy")
+        *("work_type", "queue", "priority", "weight", "version", "policy", "schema")
     }
 
 

@@ -132,7 +132,9 @@ class Command(click.Command):
         text, _, examples = cleandoc(settings.get("help") or "").partition("\n\nExamples:\n")
         super().__init__(*arguments, **{**settings, "help": text})
         self.examples = [line.strip() for line in examples.splitlines()]
-        self.params += options_of_every_command()
+        # Of types, --schema is another one; before the command's name it is that of the tables.
+        own = {flag for option in self.params for flag in option.opts}
+        self.params += [each for each in options_of_every_command() if own.isdisjoint(each.opts)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, whose lines stay whole, to be copied; then the options."""

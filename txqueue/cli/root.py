@@ -67,6 +67,7 @@ _HOMES: Final = {
     "nodes": "status",
     **dict.fromkeys(("jobs", "job", "explain"), "jobs"),
     **dict.fromkeys(("steps", "signal", "batch"), "steps"),
+    "types": "types",
     "doctor": "doctor",
     **dict.fromkeys(("limits", "actions"), "queues"),
     **dict.fromkeys(("worksets", "tenants"), "status"),

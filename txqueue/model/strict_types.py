@@ -265,13 +265,13 @@ class _Wrapped(threading.local):
         if self.own is not None and self.own is kind:
             self.own = None
             return False
-        return _form_of(kind) is not None
+        return collection_form(kind) is not None
 
     def checked(self, kind: Any, converter: Converter) -> _Reader:
         """Return a reader of arrays, or of objects, that refuses all else."""
         self.own = kind
         read_own = converter.get_structure_hook(kind, cache_result=False)
-        if _form_of(kind) is list:
+        if collection_form(kind) is list:
             return _array_reader(kind, read_own)
         parameters = get_args(kind)
         read = _object_reader(kind, read_own, _key_reader(parameters[0]) if parameters else None)
@@ -280,7 +280,7 @@ class _Wrapped(threading.local):
         return read
 
 
-def _form_of(kind: Any) -> type | None:
+def collection_form(kind: Any) -> type | None:
     """Return what JSON has for a collection: list or dict; None for any other type."""
     cls = get_origin(kind) or kind
     if not isinstance(cls, type) or not issubclass(cls, Collection):
@@ -315,7 +315,7 @@ def _key_reader(kind: Any) -> Callable[[str], Any] | None:
 
     None for keys that are text, or are read from it.
     """
-    kind = _unwrapped(kind)
+    kind = unwrapped(kind)
     if _is_literal(kind):
         return _choice_reader(_by_value(get_args(kind)))
     if not isinstance(kind, type):
@@ -327,7 +327,7 @@ def _key_reader(kind: Any) -> Callable[[str], Any] | None:
     return _number_reader(int if issubclass(kind, int) else float, kind)
 
 
-def _unwrapped(kind: Any) -> Any:
+def unwrapped(kind: Any) -> Any:
     """Return the type below ``Annotated``, ``NewType`` and aliases."""
     while True:
         if get_origin(kind) is Annotated:

@@ -17,6 +17,7 @@ from txqueue.errors import ConfigurationError
 from txqueue.model.humanize import counted, joined
 from txqueue.model.job_policy import MOST_WEIGHT
 from txqueue.model.keys import published_keys
+from txqueue.model.payload_schema import payload_schema
 from txqueue.model.work_item import WorkItem, explicit_policy, known_work_types, type_version
 from txqueue.policy.endings.reports import RESULT_LIMIT, STEPS_LIMIT
 from txqueue.policy.placement.idling import LEAST_BEATS
@@ -145,6 +146,7 @@ def policy_row(cls: type[WorkItem]) -> dict[str, Any]:
             **{name: True for name in ("redacted", "encrypted") if getattr(cls, name)},
             **_keys(cls),
         },
+        "schema": payload_schema(cls),
     }
 
 

@@ -18,6 +18,7 @@ import pytest
 from attrs import define, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field, PydanticUserError, computed_field, create_model
 from typing_extensions import TypedDict
 
@@ -25,6 +26,8 @@ from txqueue import Key, WorkItem, task
 from txqueue.errors import InvalidWork
 from txqueue.model.keys import parts_of
 from txqueue.model.payload import decode, encode
+from txqueue.model.payload_schema import payload_schema
+from txqueue.model.schema_check import find_misfit
 from txqueue.model.work_item import type_version
 from txqueue.store.enqueueing.calls import enqueue_call
 
@@ -321,13 +324,16 @@ def test_a_value_of_the_declared_type_is_read_back(data: st.DataObject) -> None:
     kind, good = data.draw(kinds | records)
     work: Any = _class_of(kind)
     given_value = data.draw(good)
+    _check_schema(work, json.loads(json.dumps(encode(work(given_value)))))
     assert _exact(given_value) == _exact(_read_back(work(given_value)).x)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 @given(st.data())
 def test_any_value_is_read_back_or_refused(data: st.DataObject) -> None:
-    """Whatever the type and value: what the worker would read otherwise is refused, with path."""
+    """Whatever the type and value: what the worker would read otherwise is refused, with path;
+    what is accepted is valid by the schema of the type.
+    """
     kind, good = data.draw(kinds | records | models)
     work: Any = _class_of(kind)
     given_value = data.draw(values | good | st.lists(values, max_size=2))
@@ -337,11 +343,19 @@ def test_any_value_is_read_back_or_refused(data: st.DataObject) -> None:
         refused = error
     else:
         assert _exact(given_value) == _exact(read.x)
+        _check_schema(work, json.loads(json.dumps(encode(work(given_value)))))
         return
     assert "$.x" in refused.what
     assert "Generated" in refused.what
     assert refused.remedy
     assert SECRET not in str(refused)
+
+
+def _check_schema(cls: type[WorkItem], payload: Any) -> None:
+    schema = payload_schema(cls)
+    assert schema
+    Draft202012Validator(schema).validate(payload)
+    assert find_misfit(schema, payload) is None
 
 
 SENT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -441,6 +455,26 @@ def test_a_length_of_time_from_sql(text: str, length: timedelta) -> None:
     """In ISO 8601, in whatever units it is."""
     read: Any = decode(_class_of(timedelta), {"x": text})
     assert read.x == length
+
+
+def test_a_check_by_the_schema_names_the_path_of_a_payload_that_cannot_be_read() -> None:
+    """In the same form for payloads that differ in the same way, and without a value or key."""
+    schema = payload_schema(Shaped) or {}
+    good: dict[str, Any] = {"number": 1, "size": "s", "leaves": {SECRET: [{"name": "a"}]}}
+    assert find_misfit(schema, good) is None
+    misfits: dict[str, dict[str, Any]] = {
+        "expected integer @ $.number": {"number": True},
+        "invalid value (enum) @ $.size": {"size": SECRET},
+        "extra fields found @ $": {SECRET: 1},
+        "expected number @ $.ratio": {"ratio": SECRET},
+        "expected string @ $.leaves[...][...].name": {"leaves": {SECRET: [{"name": 1}]}},
+        "required field missing @ $.invoice.total": {"invoice": {"dueDate": "2026-01-01"}},
+        "invalid value (format) @ $.invoice.dueDate": {"invoice": {**IN_JSON, "dueDate": SECRET}},
+        "more than expected @ $.pair[...]": {"pair": [1, "a", SECRET]},
+    }
+    assert {what: find_misfit(schema, {**good, **wrong}) for what, wrong in misfits.items()} == {
+        what: what for what in misfits
+    }
 
 
 @pytest.mark.parametrize("kind", [Leaf, Leaf | None, dict[str, Leaf], list[Leaf]], ids=str)
@@ -576,6 +610,81 @@ def test_a_key_is_made_of_a_field_of_a_dataclass_or_model() -> None:
     assert parts_of(Key("{x.number}"), _class_of(Order))
     with pytest.raises(InvalidWork, match="no such field in its payload"):
         parts_of(Key("{x.due}"), _class_of(Invoice))
+
+
+@define
+class Shaped(WorkItem):
+    """Many types.
+
+    Only the first line is for people.
+    """
+
+    number: int
+    size: Size
+    ratio: float | None = 0.5
+    pair: Pair = Pair(1, "a")  # noqa: RUF009 - it is immutable
+    leaves: dict[str, list[Leaf]] = field(factory=dict)
+    invoice: Invoice | None = None
+    hidden: int = field(init=False, default=1)
+
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_a_check_by_the_schema_finds_what_the_standard_does(data: st.DataObject) -> None:
+    """In any JSON, but for whole floats, which the standard takes for integers."""
+    kind, _ = data.draw(kinds | records | models)
+    schema = payload_schema(_class_of(kind))
+    payload = {
+        "x": data.draw(plain | st.fixed_dictionaries({}, optional=dict.fromkeys("ab", plain)))
+    }
+    is_valid = Draft202012Validator(schema).is_valid(payload)
+    misfit = find_misfit(schema or {}, payload)
+    assert is_valid is (misfit is None) or "format" in str(misfit) or ".0" in str(payload)
+
+
+def test_a_schema() -> None:
+    """It says what workers read; the model's own part comes from pydantic."""
+    schema: Any = json.loads(json.dumps(payload_schema(Shaped)))
+    Draft202012Validator.check_schema(schema)
+    model = schema["$defs"].pop("Invoice")
+    assert {"total", "dueDate", "lines", "order"} == set(model["properties"])
+    assert set(schema.pop("$defs")) == {"Leaf", "Invoice--Order", "Invoice--Level"}
+    leaf = {"$ref": "#/$defs/Leaf"}
+    pair = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}]}
+    assert schema == {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": Shaped.work_type,
+        "description": "Many types.",
+        "type": "object",
+        "properties": {
+            "number": {"type": "integer"},
+            "size": {"enum": ["s", "l"]},
+            "ratio": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": 0.5},
+            "pair": {**pair, "items": False, "minItems": 2, "default": [1, "a"]},
+            "leaves": {
+                "type": "object",
+                "additionalProperties": {"type": "array", "items": leaf},
+            },
+            "invoice": {"anyOf": [{"$ref": "#/$defs/Invoice"}, {"type": "null"}], "default": None},
+        },
+        "required": ["number", "size"],
+        "additionalProperties": False,
+    }
+
+
+def test_a_schema_of_a_redacted_type_has_no_defaults() -> None:
+    """They may be secrets; nor is there a schema of annotations that cannot be evaluated."""
+
+    @define
+    class Hidden(WorkItem):
+        redacted = True
+        password: str = SECRET
+
+    assert SECRET not in str(payload_schema(Hidden))
+    assert payload_schema(_class_of("Nowhere")) is None
 
 
 def test_an_error_of_a_redacted_type_shows_no_key() -> None:

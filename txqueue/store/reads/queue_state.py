@@ -351,6 +351,11 @@ def about_nodes(
     return ask(sql, (name, name, _NODES_TOLD, after, after, limit))
 
 
+# Without their schemas, which are long.
+_PUBLISHED: Final = """select work_type, queue, priority, weight, policy, published_at
+    from {}.work_type order by work_type limit %s"""
+
+
 def about_work_types(schema: str) -> Inquiry[tuple[list[dict[str, Any]], Rest]]:
     """Query work types that nodes have published or jobs have, with their numbers of jobs.
 
@@ -358,7 +363,7 @@ def about_work_types(schema: str) -> Inquiry[tuple[list[dict[str, Any]], Rest]]:
         The first published ones, and those with the most jobs; and the others together.
     """
     published, nodes = yield from together(
-        ask(f"select * from {schema}.work_type order by work_type limit %s", (_TYPES_TOLD,)),
+        ask(_PUBLISHED.format(schema), (_TYPES_TOLD,)),
         about_nodes(schema),
     )
     live = yield from about_live(schema, nodes, LARGEST)
