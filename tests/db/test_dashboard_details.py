@@ -216,6 +216,19 @@ async def test_an_operator_changes_the_times_of_a_schedule(
     assert node.cursor.fetchall()[0] == ("developer", "schedule", "schedule nightly")
 
 
+async def test_schedules_are_sorted_by_a_column(node: Master, browser: Browser) -> None:
+    """By name without."""
+    for name, times in (("b", "0 0 1 1 *"), ("a", "0 0 1 2 *"), ("c", "0 0 1 3 *")):
+        put(node, name, Cron(times))
+    node.value(
+        "update txqueue.schedule set next_due = now() + ascii(name) * interval '1 h' returning 1"
+    )
+    pages = [await browser.get(f"/schedules?sort={sort}") for sort in ("", "-next_due")]
+    names = [re.findall(r'<th scope="row" class="name">(\w)<br>', page.text) for page in pages]
+    assert names == [["a", "b", "c"], ["c", "b", "a"]]
+    assert 'aria-sort="descending"><a href="/schedules?sort=next_due">Next' in pages[1].text
+
+
 async def test_an_operator_removes_what_a_class_declared_that_is_gone(
     node: Master, developer: Browser
 ) -> None:

@@ -16,7 +16,9 @@ from txqueue.web.messages import PageRequest
 
 Row = Mapping[str, Any]
 # The first click on other columns shows the largest values first.
-_NAMES: Final = frozenset({"queue", "work_type", "tenant"})
+_NAMES: Final = frozenset(
+    {"queue", "work_type", "tenant", "name", "kind", "outcome", "next_due", "last_due"}
+)
 
 
 @frozen
@@ -34,13 +36,18 @@ class SortOrder:
     is_falling: bool
 
     @classmethod
-    def asked(cls, request: PageRequest, heads: Mapping[str, str]) -> SortOrder:
+    def asked(cls, request: PageRequest, heads: Mapping[str, str], usual: str = "") -> SortOrder:
         """Return the order that the field ``sort`` of an address names: ``failed, -failed``.
+
+        Args:
+            request: The request.
+            heads: The labels of the columns.
+            usual: The order of an address that names none.
 
         Raises:
             ConfigurationError: When the table has no such column.
         """
-        text = request.asked("sort") or ""
+        text = request.asked("sort") or usual
         column = text.removeprefix("-")
         if column and column not in heads:
             remedy = meant(column, heads) or f"choose one of: {', '.join(heads)}"
@@ -64,6 +71,10 @@ class SortOrder:
         """Return the field ``sort`` of the address to which the head of a column leads."""
         is_falling = not self.is_falling if column == self.column else column not in _NAMES
         return f"-{column}" if is_falling else column
+
+    def is_text(self, column: str) -> bool:
+        """Tell whether a column is aligned as texts are."""
+        return column in _NAMES
 
     def direction(self, column: str) -> str:
         """Return how a column sorts the rows, for `aria-sort`; empty for not at all."""

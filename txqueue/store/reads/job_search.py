@@ -40,7 +40,9 @@ _COLUMNS = {
     "fingerprint": "job.fingerprint = %s",
     "failed_by": "job.failed_at <= %s",
     "after": "job.job_id < %s",
+    "beyond": "job.job_id > %s",
     "from_job": "job.job_id >= %s",
+    "to_job": "job.job_id <= %s",
     "running_for": (
         "job.state = 'assigned' and job.started_at <= clock_timestamp() - make_interval(secs => %s)"
     ),
@@ -254,14 +256,15 @@ def about_jobs(
         schema: The name of the schema.
         filters: ``state, queue, work_type, group, tenant, node``; ``tag, payload, error, since,
             until, waiting_for`` as people type them; ``after``, the last job number of the previous
-            page; ``act``, for those jobs that this act on all that match changes; and
+            page, or in its place ``beyond``, for the oldest jobs first; ``act``, for those jobs
+            that this act on all that match changes; and
             ``running_for``, the least run time in seconds, with which the longest-running jobs come
             first. A filter that is None is ignored.
         limit: The largest number of rows.
     """
     where, values = job_conditions(schema, filters)
     is_by_time = filters.get("running_for") is not None
-    order = "job.started_at, job.job_id" if is_by_time else "job.job_id desc"
+    order = "job.started_at, job.job_id" if is_by_time else _order(filters)
     page = Question(
         f"select {LISTED.format(schema=schema)}, {schema}.find_damage(job.options) as damage,"
         f" {WAIT.format(schema=schema)}"
@@ -289,7 +292,7 @@ def about_found(
     is_by_time = filters.get("running_for") is not None
     is_cut = (is_bounded or is_search(filters)) and not is_by_time
     depth = (yield from _depth(schema, filters)) if is_cut else 0
-    bounded = {**filters, "from_job": depth or None}
+    bounded = {**filters, _bound(filters): depth or None}
     rows, now = yield from about_jobs(schema, bounded, limit + 1)
     if len(rows) > limit:
         # With `running_for` the list is not ordered by number, so that there is no next page.
@@ -328,16 +331,26 @@ def about_bound(schema: str, filters: Mapping[str, object]) -> Inquiry[int | Non
 
 
 def _depth(schema: str, filters: Mapping[str, object]) -> Inquiry[int]:
-    """Query the number of the oldest of the newest `LOOKED_AT` jobs; 0 if there are no more."""
-    bounds = {"state": state_in(filters), **{name: filters.get(name) for name in ("act", "after")}}
+    """Query the number of the last of the first `LOOKED_AT` jobs; 0 if there are no more."""
+    names, order = ("act", "after", "beyond"), _order(filters)
+    bounds = {"state": state_in(filters), **{name: filters.get(name) for name in names}}
     where, values = job_conditions(schema, bounds)
     rows = yield Question(
-        "select count(*) as jobs, min(job_id) as first from ("
-        f"select job.job_id from {schema}.job as job {where} order by job.job_id desc limit %s)"
-        " as looked",
-        (*values, LOOKED_AT),
+        "select job_id as last from ("
+        f"select job.job_id from {schema}.job as job {where} order by {order} limit %s)"
+        f" as job order by {order} offset %s",
+        (*values, LOOKED_AT, LOOKED_AT - 1),
     )
-    return int(rows[0]["first"]) if rows[0]["jobs"] == LOOKED_AT else 0
+    return int(rows[0]["last"]) if rows else 0
+
+
+def _order(filters: Mapping[str, object]) -> str:
+    return "job.job_id" if "beyond" in filters else "job.job_id desc"
+
+
+def _bound(filters: Mapping[str, object]) -> str:
+    """Return the filter that leaves out the jobs after the last one that is looked at."""
+    return "to_job" if "beyond" in filters else "from_job"
 
 
 MOST_KNOWN: Final = 1000

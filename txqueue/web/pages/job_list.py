@@ -25,23 +25,26 @@ from txqueue.web.acts import COUNTED
 from txqueue.web.filters import FILTERS, MORE, USUAL, chips, chosen_filters, given_filters
 from txqueue.web.messages import PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
+from txqueue.web.sorting import SortOrder
 
 _ON_A_PAGE = 50
 MOST_SUGGESTED = 100
 # Of a search, the words that are looked up, and what they may name.
 _MOST_WORDS, _SEARCHED_NAMES = 5, ("queue", "work_type", "tenant")
+# An index serves this order of very many jobs, and no other.
+_HEADS = {"job_id": "Job"}
 _ACTS = {name: act for name, act in ACTS.items() if act.face and act.face.button}
 
 
 async def jobs(services: PageServices, request: PageRequest) -> Reply:
-    """Show jobs, the newest first, that match the filters in the address."""
+    """Show the jobs that match the filters in the address, the newest or the oldest first."""
     number = request.asked("id")
     if number is not None and number.isdecimal():
         return redirect(f"/jobs/{number}")
     text = request.asked("after") or ""
     last_id = int(text) if text.isdecimal() and len(text) < 19 else None
-    filters = chosen_filters(request)
-    bounded = {**filters, "after": last_id}
+    filters, order = chosen_filters(request), SortOrder.asked(request, _HEADS, "-job_id")
+    bounded = {**filters, "after" if order.is_falling else "beyond": last_id}
     is_bounded = filters["batch"] is None
     inquiry = about_found(services.reads.schema, bounded, _ON_A_PAGE, is_bounded=is_bounded)
     jobs_page = await services.reads.find(inquiry)
@@ -52,6 +55,7 @@ async def jobs(services: PageServices, request: PageRequest) -> Reply:
         request,
         found=jobs_page,
         is_first=last_id is None,
+        order=order,
         filters=filters,
         usual=USUAL,
         known=known,

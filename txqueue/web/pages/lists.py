@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from txqueue.policy.findings.status import largest, living_first
-from txqueue.store.inquiries.inquiry import Inquiry, together
+from txqueue.store.inquiries.inquiry import together
 from txqueue.store.reads import queue_state
 from txqueue.store.reads.dashboard import about_last_hour
 from txqueue.store.reads.history import about_failures
@@ -50,7 +50,16 @@ _TENANT_HEADS: Final = {
     "share": "Share",
     "concurrency": "At a time",
 }
-Rows = Inquiry[list[dict[str, Any]]]
+_SCHEDULE_HEADS: Final = {
+    "name": "Name",
+    "kind": "When",
+    "next_due": "Next",
+    "last_due": "Last",
+    "outcome": "Outcome",
+    "late": "Late",
+    "took": "Took",
+    "failed": "Failed of 20",
+}
 
 
 async def queues(services: PageServices, request: PageRequest) -> Reply:
@@ -129,10 +138,14 @@ async def failures(services: PageServices, request: PageRequest) -> Reply:
 
 
 async def schedules(services: PageServices, request: PageRequest) -> Reply:
-    """Show the schedules by name."""
+    """Show the schedules by name; a page of them in another order if asked."""
     filters = {"after": request.asked("after"), "work_type": request.exact("work_type")}
     inquiry = about_schedules(services.reads.schema, filters, _ON_A_PAGE + 1)
-    return await _listed(services, request, "schedules", inquiry)
+    rows, now = await services.reads.find(together(inquiry, queue_state.about_clock()))
+    order = SortOrder.asked(request, _SCHEDULE_HEADS)
+    values: dict[str, Any] = {"schedules": order.rows(rows[:_ON_A_PAGE]), "order": order}
+    last = rows[_ON_A_PAGE - 1]["name"] if len(rows) > _ON_A_PAGE else None
+    return services.show("schedules", request, **values, last=last, now=now)
 
 
 async def worksets(services: PageServices, request: PageRequest) -> Reply:
@@ -156,13 +169,8 @@ async def actions(services: PageServices, request: PageRequest) -> Reply:
     before = int(text) if text.isdecimal() and len(text) < 19 else None
     subject = request.asked("subject")
     inquiry = about_actions(services.reads.schema, before, _ON_A_PAGE + 1, subject)
-    return await _listed(services, request, "actions", inquiry)
-
-
-async def _listed(services: PageServices, request: PageRequest, name: str, inquiry: Rows) -> Reply:
-    """Show the page of a list that is read for one viewer."""
     rows, now = await services.reads.find(together(inquiry, queue_state.about_clock()))
-    return _show(services, request, name, rows, now=now)
+    return _show(services, request, "actions", rows, now=now)
 
 
 def _show(
@@ -177,7 +185,7 @@ LISTS: Final = (
     page("/failures", failures, "Failures", "work_type"),
     page("/queues", queues, "Queues", "after"),
     page("/types", work_types, "Work types", "sort"),
-    page("/schedules", schedules, "Schedules", "after", "work_type"),
+    page("/schedules", schedules, "Schedules", "after", "work_type", "sort"),
     page("/worksets", worksets, "Worksets", "after"),
     page("/tenants", tenants, "Tenants", "sort"),
     page("/nodes", nodes, "Nodes"),

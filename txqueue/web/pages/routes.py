@@ -20,7 +20,7 @@ from txqueue.web.rendering import Menu
 
 _PAGES: Final = (
     page("/", overview, "Overview", "span", "sort"),
-    page("/jobs", jobs, "Jobs", "id", "after", *FILTERS),
+    page("/jobs", jobs, "Jobs", "id", "after", "sort", *FILTERS),
     *LISTS,
     page("/search", search, "", "q"),
     page("/jobs/confirm", confirmation, "", "act", *FILTERS),
