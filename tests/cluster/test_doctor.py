@@ -14,7 +14,10 @@ def examined(node: Node) -> tuple[int, dict[str, str]]:
     place = {"TXQUEUE_DSN": node.database.dsn, "TXQUEUE_STATE_DIR": str(node.folder)}
     done = called("doctor", "--json", **place)
     assert not done.stderr
-    checks = json.loads(done.stdout)["checks"]
+    document = json.loads(done.stdout)
+    checks, database = document["checks"], document["database"]
+    assert database["source"] == "TXQUEUE_DSN"
+    assert "dbname=" in database["location"]
     skipped = {each["unchecked"] for each in checks if each["unchecked"] is not None}
     found = {each["check"]: each["findings"][0]["what"] for each in checks if each["findings"]}
     # Without a node, what follows from that is not checked.

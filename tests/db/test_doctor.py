@@ -320,7 +320,7 @@ def test_a_pooler_that_loses_notifications_is_found(doctor: Doctor) -> None:
 def test_people_read_what_is_wrong_why_and_how_to_fix_it(
     installation: str, doctor: Doctor, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The faults first, then the warnings, then a summary."""
+    """The database and what named it, the faults, the warnings, then a summary."""
     execute(
         installation,
         [
@@ -329,7 +329,9 @@ def test_people_read_what_is_wrong_why_and_how_to_fix_it(
         ],
     )
     assert run(["--dsn", installation, "doctor"], GlobalOptions()) == 1
-    lines = capsys.readouterr().out.splitlines()
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first.startswith("database ")
+    assert first.endswith(", by --dsn")
     assert [line.split(":")[0] for line in lines if not line.startswith(" ") and line] == [
         "fault    public-rights",
         "warning  pauses",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from txqueue.policy.findings.catalogue import CheckResult
     from txqueue.policy.findings.finding import Finding
-    from txqueue.system.settings import Settings
+    from txqueue.system.settings import ConfiguredDsn, Settings
 
 
 # Seconds to wait for object storage.
@@ -198,8 +199,23 @@ def doctor(options: GlobalOptions, tls_dir: str | None) -> int:
         )
     facts = examine(options.chosen_dsn, options.chosen_schema)
     results = diagnose({**facts, **examine_host(settings, folder, facts)})
-    show(options, as_document(results), lambda: _lines(results))
+    database = _database(options.chosen_dsn)
+    document = {"database": database, **as_document(results)}
+    show(options, document, lambda: chain([_database_line(database)], _lines(results)))
     return int(has_fault(results))
+
+
+def _database(dsn: ConfiguredDsn) -> dict[str, str]:
+    """Return where the database is, without secrets, and which setting says so."""
+    from txqueue.store.driver.hosts import location, redacted
+    from txqueue.store.driver.shared_errors import source_of
+
+    return {"location": redacted(location(dsn), dsn), "source": source_of(dsn)}
+
+
+def _database_line(database: Mapping[str, str]) -> RenderableType:
+    place = database["location"] or "libpq's default"
+    return styled(f"database {place}, by {database['source'] or 'no setting'}", "dim")
 
 
 def _lines(results: Sequence[CheckResult]) -> Lines:

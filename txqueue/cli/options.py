@@ -20,7 +20,7 @@ from txqueue.errors import TxqueueError
 from txqueue.model.humanize import length_of, moment_of, state_word
 
 if TYPE_CHECKING:
-    from txqueue.system.settings import Settings
+    from txqueue.system.settings import ConfiguredDsn, Settings
 
 
 Decorator = Callable[[Any], Any]
@@ -59,7 +59,7 @@ class GlobalOptions:
         return Settings(flags, os.environ, Path.cwd())
 
     @property
-    def chosen_dsn(self) -> str:
+    def chosen_dsn(self) -> ConfiguredDsn:
         """The DSN to use; empty to use libpq's variables."""
         return self.settings.dsn()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
@@ -32,6 +33,9 @@ NAMES: Final = frozenset(
     }
 )
 """The names of all settings that a configuration file may have."""
+
+APPLICATION_URL: Final = "DATABASE_URL"
+_POSTGRESQL_URL: Final = re.compile(r"postgres(ql)?(\+\w+)?://(?P<rest>.*)", re.DOTALL)
 
 
 class ConfiguredDsn(str):
@@ -176,15 +180,27 @@ class Settings:
     def dsns(self) -> list[ConfiguredDsn]:
         """Return the DSNs of all configured databases; at least one, which may be empty.
 
+        If none is configured, that of the application: the variable ``DATABASE_URL``.
+
         Raises:
             ConfigurationError: When a DSN is given twice.
         """
         value, source = self._found("dsn", "")
+        if not source:
+            value, source = self._of_application()
         lines = value if isinstance(value, list) else str(value).splitlines()
         dsns = [str(dsn).strip() for dsn in lines if str(dsn).strip()]
         if len(set(dsns)) < len(dsns):
             raise ConfigurationError(f"a DSN is given twice by {source}", "give each database once")
         return [ConfiguredDsn(dsn, source) for dsn in dsns] or [ConfiguredDsn("", "")]
+
+    def _of_application(self) -> tuple[str, str]:
+        """Return the DSN of ``DATABASE_URL``, and that name; empty if it names no PostgreSQL.
+
+        SQLAlchemy has the name of a driver in it, which libpq does not read.
+        """
+        match = _POSTGRESQL_URL.fullmatch(self._environ.get(APPLICATION_URL, ""))
+        return (f"postgresql://{match['rest']}", APPLICATION_URL) if match else ("", "")
 
     def _number(
         self,

@@ -216,11 +216,22 @@ def test_an_argument_of_a_call_has_its_own_name(tmp_path: Path) -> None:
         ({"environ": {"TXQUEUE_DSN": "a\n b"}}, [("a", "TXQUEUE_DSN"), ("b", "TXQUEUE_DSN")]),
         ({"own": 'dsn = "a"'}, [("a", "dsn in txqueue.toml")]),
         ({}, [("", "")]),
+        ({"environ": {"DATABASE_URL": "postgres://a/b"}}, [("postgresql://a/b", "DATABASE_URL")]),
+        (
+            {"environ": {"DATABASE_URL": "postgresql+asyncpg://u@a/b"}},
+            [("postgresql://u@a/b", "DATABASE_URL")],
+        ),
+        ({"environ": {"DATABASE_URL": "mysql://a/b"}}, [("", "")]),
+        ({"environ": {"DATABASE_URL": "postgres://a/b", "TXQUEUE_DSN": ""}}, [("", "")]),
+        (
+            {"environ": {"DATABASE_URL": "postgres://a/b"}, "own": 'dsn = "a"'},
+            [("a", "dsn in txqueue.toml")],
+        ),
     ],
 )
 def test_a_dsn_remembers_its_setting(
     tmp_path: Path, sources: dict[str, Any], dsns: list[tuple[str, str]]
 ) -> None:
-    """For the error that no server answers there."""
+    """For errors and the doctor; the application's URL counts last, if it is of PostgreSQL."""
     found = settings_of(tmp_path, **sources).dsns()
     assert [(dsn, dsn.source) for dsn in found] == dsns

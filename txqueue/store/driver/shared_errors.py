@@ -167,13 +167,18 @@ def naming_source(dsn: str, environ: Mapping[str, str] = os.environ) -> Iterator
         raise
 
 
+def source_of(dsn: ConfiguredDsn, environ: Mapping[str, str] = os.environ) -> str:
+    """Return which setting, or which variables of libpq, name the database; empty if none do."""
+    return dsn.source or ", ".join(name for name in _OF_LIBPQ if environ.get(name))
+
+
 def _remedy(dsn: str, environ: Mapping[str, str]) -> str:
     if not isinstance(dsn, ConfiguredDsn):
         return CHECK_DSN
     if dsn.source:
         return f"check the DSN ({dsn.source}) and that the server runs"
-    if used := [name for name in _OF_LIBPQ if environ.get(name)]:
-        return f"no DSN is given: check {', '.join(used)} and that the server runs"
+    if used := source_of(dsn, environ):
+        return f"no DSN is given: check {used} and that the server runs"
     return (
         "no DSN is given, so libpq tries this host: name the database by --dsn, TXQUEUE_DSN or dsn"
         " in txqueue.toml"
