@@ -11,6 +11,7 @@ import ast
 import builtins
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from inspect import cleandoc
 from pathlib import Path
 from types import MappingProxyType
@@ -164,6 +165,27 @@ WIDTH: Final = 88
 OWN: Final = "the work type's own"
 TITLES: Final = {"Args": "Arguments"}
 
+# Of what programs use most; a test holds the arguments against the signatures.
+EXAMPLES: Final = MappingProxyType(
+    {
+        "WorkQueue.connect": 'queue = await WorkQueue.connect("postgresql:///shop")',
+        "WorkQueue.transaction": """async with queue.transaction() as txn:
+    await txn.execute("insert into orders (item) values (%s)", ["tea"])
+    job_id = await txn.enqueue(SendReceipt(7))""",
+        "WorkQueue.wait": "value = await queue.wait(job_id, timeout=30)",
+        "Transaction.enqueue": 'await txn.enqueue(SendReceipt(7), priority=7, unique="order 7")',
+        "Retry": "retry = Retry(attempts=5, first=10, fatal=(ValueError,))",
+        "task": """@task(queue="mail", retry=Retry(attempts=5))
+def send_receipt(order_id: int) -> None: ...""",
+        "RunningJob.transaction": '''async with job.transaction() as txn:
+    await txn.execute("update account set balance = balance + 1")
+    txn.result = "booked"''',
+        "RunningJob.step": 'charge = await job.step("charge", charge_card, order_id)',
+        "Cron": 'schedule = Cron("0 3 * * *", tz="Europe/Berlin")',
+        "drain": "runs = drain(until=timedelta(hours=1), raise_errors=False)",
+    }
+)
+
 # The Blocking classes are made of those of asyncio, by docs/build_sync.py.
 TWINS: Final = MappingProxyType({"txqueue.sync": "txqueue.aio"})
 FOREIGN: Final = frozenset({"Enum", "IntEnum", "StrEnum", "TypedDict", "TaskContext"})
@@ -220,8 +242,7 @@ def _is_coroutine_of(name: str, page: Page) -> bool:
 
 
 def _page(page: Page) -> Iterator[str]:
-    first = ", ".join(f"`{name}`" for name in page.names[:6]) + ", and more" * bool(page.names[6:])
-    yield f"# {page.title}\n\nImport {first} from `{page.module}`.\n"
+    yield f"# {page.title}\n\nThese names are imported from `{page.module}`.\n"
     nodes = {name: _definition(page.module, name) for name in page.names}
     if page.module in TWINS:
         for name, node in nodes.items():
@@ -232,7 +253,7 @@ def _page(page: Page) -> Iterator[str]:
         if name not in plain and not _is_coroutine_of(name, page):
             yield from _entry(name, node)
             if f"a{name}" in page.names:
-                yield f"In a coroutine, over any connection: `await a{name}(...)`.\n"
+                yield f"In a coroutine: `await a{name}(...)`.\n"
     if plain:
         yield "\n".join(["| class | base | |", "|---|---|---|", *_rows(plain)]) + "\n"
 
@@ -276,6 +297,10 @@ def _told_once(file: str, text: str, told: dict[tuple[str, str], str]) -> str:
                 return first.replace(f"({Path(file).name}", "(")
         return None
 
+    def row(said: re.Match[str]) -> str:
+        first = reference_of(said[1])
+        return f"as for {first}." if first else said[1]
+
     def shorter(found: re.Match[str]) -> str:
         nonlocal entry
         if found["entry"]:
@@ -284,7 +309,10 @@ def _told_once(file: str, text: str, told: dict[tuple[str, str], str]) -> str:
         if found["returned"]:
             first = reference_of(found["returned"])
             return f"**Returns:** as for {first}.\n" if first else found[0]
-        kept, others = [], {}
+        if found["rows"]:
+            return re.sub(r"(?<= \| )([^|]+)(?= \|$)", row, found["rows"], flags=re.MULTILINE)
+        kept: list[str] = []
+        others: dict[str, list[str]] = {}
         for name, said in re.findall(r"^- (\S+): (.+)$", found["items"], re.MULTILINE):
             if first := reference_of(said):
                 others.setdefault(first, []).append(name)
@@ -293,7 +321,14 @@ def _told_once(file: str, text: str, told: dict[tuple[str, str], str]) -> str:
         merged = (f"- {', '.join(names)}: as for {first}.\n" for first, names in others.items())
         return "".join([*kept, *merged])
 
-    part = r"^##+ (?P<entry>.+)$|^\*\*Returns:\*\* (?P<returned>.+)\n|(?P<items>(?:^- \S+: .+\n)+)"
+    part = "|".join(
+        [
+            r"^##+ (?P<entry>.+)$",
+            r"^\*\*Returns:\*\* (?P<returned>.+)\n",
+            r"(?P<rows>(?:^\| `\w+` \| .*\n)+)",
+            r"(?P<items>(?:^- \S+: .+\n)+)",
+        ]
+    )
     return re.sub(part, shorter, text, flags=re.MULTILINE).rstrip() + "\n"
 
 
@@ -337,7 +372,9 @@ def _entry(name: str, node: ast.AST) -> Iterator[str]:
 def _class(node: ast.ClassDef) -> Iterator[str]:
     initialiser = next((each for each in _functions(node) if each.name == "__init__"), None)
     if initialiser is not None and node.name not in MADE_BY_OTHERS:
-        yield _code(_call(f"class {node.name}", _parameters(initialiser, is_method=True), ""))
+        has_table = "Args:" in (ast.get_docstring(initialiser) or "")
+        made_by = _without_types(initialiser) if has_table else initialiser
+        yield _code(_call(f"class {node.name}", _parameters(made_by, is_method=True), ""))
     elif bases := ", ".join(filter(_is_public, map(ast.unparse, node.bases))):
         yield _code(f"class {node.name}({bases})")
     found = (_shown(node.name, each) for each in _sections(ast.get_docstring(node)))
@@ -346,7 +383,10 @@ def _class(node: ast.ClassDef) -> Iterator[str]:
         sections = [each for each in sections if each.title != "Args"]
     yield from _rendered(sections, {} if node.name in MADE_BY_OTHERS else dict(_defaults(node)))
     if initialiser is not None and node.name not in MADE_BY_OTHERS:
-        yield from _rendered(_sections(ast.get_docstring(initialiser))[1:])
+        arguments = _sections(ast.get_docstring(initialiser))[1:]
+        yield from _rendered(arguments, types=_types(initialiser))
+    if example := EXAMPLES.get(node.name):
+        yield _code(example)
     if not any(section.title == "Attributes" for section in sections):
         yield from _fields(node)
     shown = [each for each in _methods(node) if _is_shown(node.name, each.name)]
@@ -355,7 +395,7 @@ def _class(node: ast.ClassDef) -> Iterator[str]:
     for function in shown:
         if not _is_property(function):
             yield f"### {node.name}.{function.name}\n"
-            yield from _function(function, is_method=True)
+            yield from _function(function, is_method=True, of=node.name)
 
 
 def _is_property(node: Function) -> bool:
@@ -388,14 +428,37 @@ def _is_overload(node: ast.stmt) -> bool:
     return "overload" in map(ast.unparse, getattr(node, "decorator_list", ()))
 
 
-def _function(node: Function, *, is_method: bool) -> Iterator[str]:
-    yield _code(_signature(node, is_method=is_method))
+def _function(node: Function, *, is_method: bool, of: str = "") -> Iterator[str]:
     sections = _sections(ast.get_docstring(node))
+    types = _types(node) if any(each.title == "Args" for each in sections) else {}
+    yield _code(_signature(_without_types(node) if types else node, is_method=is_method))
     # The signature says that already.
     said = r"An? (?:asynchronous )?context manager whose value is an? ``\w+``\."
     yield from _rendered(
-        each for each in sections if not re.fullmatch(said, _joined(" ".join(each.lines)))
+        (each for each in sections if not re.fullmatch(said, _joined(" ".join(each.lines)))),
+        types=types,
     )
+    if example := EXAMPLES.get(f"{of}.{node.name}" if of else node.name):
+        yield _code(example)
+
+
+def _types(node: Function) -> dict[str, str]:
+    """Return the annotations of the parameters of a function, by their names."""
+    arguments = (each for each in ast.walk(node.args) if isinstance(each, ast.arg))
+    return {
+        each.arg: re.sub(r"Unpack\[(\w+)\]", r"\1", ast.unparse(each.annotation))
+        for each in arguments
+        if each.annotation is not None
+    }
+
+
+def _without_types(node: Function) -> Function:
+    """Return a function whose parameters have no annotations: a table has them."""
+    bare = deepcopy(node)
+    for each in ast.walk(bare.args):
+        if isinstance(each, ast.arg):
+            each.annotation = None
+    return bare
 
 
 def _signature(node: Function, *, is_method: bool) -> str:
@@ -433,7 +496,8 @@ def _parameters(node: Function, *, is_method: bool) -> list[str]:
 def _parameter(given: ast.arg, default: ast.expr | None = None) -> str:
     kind = f": {ast.unparse(given.annotation)}" if given.annotation is not None else ""
     kind = re.sub(r"Unpack\[(\w+)\]", r"\1", kind)
-    return given.arg + kind + (f" = {ast.unparse(default)}" if default is not None else "")
+    equals = " = " if kind else "="
+    return given.arg + kind + (f"{equals}{ast.unparse(default)}" if default is not None else "")
 
 
 def _call(start: str, parts: Iterable[str], end: str) -> str:
@@ -493,7 +557,9 @@ def _literal(node: ast.AST | None) -> str:
 
 
 def _rendered(
-    sections: Iterable[Section], defaults: Mapping[str, str] = MappingProxyType({})
+    sections: Iterable[Section],
+    defaults: Mapping[str, str] = MappingProxyType({}),
+    types: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[str]:
     for title, lines in sections:
         text = _plain("\n".join(lines).strip("\n"))
@@ -501,9 +567,21 @@ def _rendered(
             yield text + "\n"
         elif title in ("Returns", "Yields"):
             yield f"**{title}:** {_joined(text)}\n"
+        elif title == "Args" and types:
+            yield "\n".join(["| argument | type | |", "|---|---|---|", *_typed(text, types)]) + "\n"
         else:
+            if title == "Raises":
+                text = re.sub(r"(?<=: )When (?=\w)|(?<=, or )when ", "", text)
             items = "\n".join(f"- {item}" for item in _items(text, defaults))
             yield f"**{TITLES.get(title, title)}:**\n\n{items}\n"
+
+
+def _typed(text: str, types: Mapping[str, str]) -> Iterator[str]:
+    """Yield a row for each argument."""
+    for item in re.split(r"\n(?=\S)", text):
+        name, _, said = item.partition(": ")
+        kind = types.get(name.lstrip("*"), "").replace("|", "\\|")
+        yield f"| `{name}` | {f'`{kind}`' if kind else ''} | {_joined(said)} |"
 
 
 def _items(text: str, defaults: Mapping[str, str]) -> Iterator[str]:

@@ -1,15 +1,18 @@
 """The reference is complete: generated pages are up to date, written pages are compared."""
 
+import ast
+import inspect
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from importlib import import_module
 from typing import Final
 
 import psycopg2
 import pytest
 
 from docs import build_schema_map, build_sync
-from docs.build_reference import PAGES, SHOWN, TARGET, reference
+from docs.build_reference import EXAMPLES, PAGES, SHOWN, TARGET, reference
 from tests.docs.markdown import ROOT, section
 from txqueue.tap import Options
 from txqueue.wire import admin_commands
@@ -59,7 +62,7 @@ def test_only_methods_lose_their_first_parameter() -> None:
     """The class that an assertion takes by its place is shown; coroutines are named."""
     of_tests = reference()["python-api/test-jobs.md"]
     for name in ("assert_enqueued", "refute_enqueued", "all_enqueued", "capture_enqueued"):
-        assert f"\n{name}(\n    cls: " in of_tests
+        assert re.search(rf"^(with )?{name}\(\s*cls\b", of_tests, re.MULTILINE)
     assert all(f"`await {name}(...)`" in of_tests for name in ("aperform", "adrain"))
 
 
@@ -78,7 +81,27 @@ def test_the_reference_has_the_members_that_users_have(name: str) -> None:
 def test_equal_items_refer_to_the_first() -> None:
     """Under the same name on any page."""
     text = reference()["python-api/asyncio.md"]
-    assert "- `timeout`: as for [`WorkQueue.wait`](workqueue.md#workqueuewait)." in text
+    assert "| as for [`WorkQueue.wait`](workqueue.md#workqueuewait). |" in text
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_call_what_they_show(name: str) -> None:
+    """With arguments that it takes."""
+    owner, _, member = name.rpartition(".")
+    calls = [each for each in ast.walk(ast.parse(EXAMPLES[name])) if isinstance(each, ast.Call)]
+    [call] = [each for each in calls if ast.unparse(each.func).split(".")[-1] == member]
+    page = next(page for page in PAGES if (owner or member) in page.names)
+    taken = getattr(import_module(page.module), owner or member)
+    parameters = inspect.signature(getattr(taken, member) if owner else taken).parameters
+    if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        assert {word.arg for word in call.keywords} <= set(parameters)
+
+
+def test_arguments_have_their_types() -> None:
+    """In a table, and not in the call above it."""
+    text = reference()["python-api/workqueue.md"]
+    assert "| `connections` | `int` | The largest number" in text
+    assert "    connections=4,\n" in text
 
 
 def test_the_map_of_the_schema_is_up_to_date() -> None:
