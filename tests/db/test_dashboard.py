@@ -15,6 +15,7 @@ from tests.dashboards import PASSWORD, log_in, served
 from tests.db.masters import Master
 from tests.db.test_parents import end, put
 from tests.waiting import eventually, running_reactor
+from txqueue.web import service
 from txqueue.web.acts import acting_routes
 from txqueue.web.logins import parsed_proxy
 from txqueue.web.messages import Role
@@ -351,8 +352,12 @@ async def test_a_stranger_cannot_forge_the_header_of_a_proxy(
         assert answer.status == 303
 
 
-async def test_over_a_unix_socket_the_account_acts(node: Master, dsn: str, tmp_path: Path) -> None:
-    """As over the admin endpoint."""
+async def test_over_a_unix_socket_the_account_acts(
+    node: Master, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As over the admin endpoint. The templates are compiled before a page is asked for."""
+    compiled: list[str] = []
+    monkeypatch.setattr(service, "compile_templates", lambda: compiled.append("all"))
     from twisted.internet.endpoints import UNIXClientEndpoint
     from twisted.web.iweb import IAgentEndpointFactory
     from zope.interface import implementer
@@ -369,7 +374,7 @@ async def test_over_a_unix_socket_the_account_acts(node: Master, dsn: str, tmp_p
     )
     dashboard.startService()
     try:
-        await eventually(path.exists)
+        await eventually(lambda: path.exists() and compiled == ["all"])
         agent = Agent.usingEndpointFactory(running_reactor(), Socket())
         response = await agent.request(b"GET", b"http://queue/")
         assert "may act" in await body_of(response)

@@ -208,6 +208,12 @@ def _templates() -> Environment:
     return environment
 
 
+def compile_templates() -> None:
+    """Compile all templates: that would take most of the time of the first pages."""
+    for name in _templates().list_templates():
+        _templates().get_template(name)
+
+
 @pass_context
 def _linked(context: Context, text: object) -> Markup:
     """Return a text in which each "job N" leads to that job."""

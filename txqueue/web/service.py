@@ -17,7 +17,7 @@ from txqueue.web.logins import Identification, Logins, Notices
 from txqueue.web.messages import Router
 from txqueue.web.page_services import IndexServices, PageServices, Reads
 from txqueue.web.pages.routes import MENU, index_routes, routes
-from txqueue.web.rendering import DatabaseMenu, Renderer, read_static
+from txqueue.web.rendering import DatabaseMenu, Renderer, compile_templates, read_static
 from txqueue.web.settings import DashboardSettings, ShownDatabase, database_path, database_place
 from txqueue.web.site import Door, MountedDoors, PagesSite, Rules
 from txqueue.wire.http_server import BoundedServer, HttpService
@@ -69,6 +69,11 @@ class Dashboard(HttpService):
         guard = DescriptorGuard(has_spare_descriptors)
         server = BoundedServer(self.site(), _MOST_CONNECTED, guard)
         super().__init__(reactor, settings.endpoint, server, "the dashboard")
+
+    def startService(self) -> None:
+        """Listen; meanwhile a thread prepares the pages, so that no visitor waits for that."""
+        super().startService()
+        self._reactor.callInThread(compile_templates)
 
     def stopService(self) -> Deferred[None]:
         """Stop listening, and close the connections to the databases."""
