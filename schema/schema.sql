@@ -48,7 +48,13 @@ restart(ids bigint[], who text, is_counted boolean = false) returns (restarted j
 retry(ids bigint[], who text) returns (retried bigint[], refused bigint[]);  -- worker
 retry_from(its_job_id bigint, its_step text, who text) returns integer;  -- worker
 row_locker(its_xmax xid, leaf oid) returns integer;  -- read, worker
+
+-- changes
+delete_jobs(ids bigint[], who text) returns (deleted bigint[], refused bigint[]);  -- worker
+move(ids bigint[], its_queue text, who text) returns (changed bigint[], refused bigint[]);  -- worker
+reschedule(ids bigint[], its_moment timestamptz, who text) returns (changed bigint[], refused bigint[]);  -- worker
 set_priority(ids bigint[], its_priority integer, who text) returns (changed bigint[], refused bigint[]);  -- worker
+undo(its_act bigint, who text) returns (undone bigint[], kept jsonb);  -- worker
 
 -- checks
 advance_sequences(is_thorough boolean = true) returns text[];  -- worker

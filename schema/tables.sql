@@ -475,8 +475,10 @@ create table txqueue.action (
     who        text not null,
     what       text not null,
     subject    text not null,
-    detail     jsonb not null default '{}'
+    detail     jsonb not null default '{}',
+    former     jsonb  -- What its undo restores: a control, or values of jobs; null for none, and after an hour.
 );
+create index on txqueue.action (at) where former is not null;
 create index on txqueue.action using gin ((detail -> 'jobs') jsonb_path_ops);
 create index on txqueue.action (subject, action_id);
 

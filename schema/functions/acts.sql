@@ -42,13 +42,27 @@ begin
     return number;
 end $$;
 
--- Records an act of an operator.
-create or replace function txqueue.note_action(who text, what text, subject text, detail jsonb default '{}') returns void
-language sql volatile
+-- Records an act of an operator, with what undo() needs, which goes after an hour. Its number is in a setting until the
+-- end of the transaction.
+create or replace function txqueue.note_action(
+    who text, what text, subject text, detail jsonb default '{}', former jsonb default null) returns void
+language plpgsql volatile
+set enable_seqscan = off
 as $$
-    insert into action (who, what, subject, detail)
-    values (coalesce(nullif(who, ''), session_user), what, subject, jsonb_strip_nulls(detail))
-$$;
+begin
+    if former is not null then
+        update action as old set former = null where action_id = any (array(
+            select action_id from action as late where late.former is not null and late.at < now() - interval '1 hour'
+               for update skip locked));
+    end if;
+    with noted as (
+        insert into action (who, what, subject, detail, former)
+        values (coalesce(nullif(note_action.who, ''), session_user), note_action.what, note_action.subject,
+                jsonb_strip_nulls(note_action.detail), note_action.former)
+        returning action_id
+    )
+    select set_config('queue_rows.act', action_id::text, true) into what from noted;
+end $$;
 
 -- Enqueues a copy of an ended job, with another payload if one is given: see enqueue_again(). Returns the number.
 create or replace function txqueue.repeat(its_job_id bigint, who text, its_payload jsonb default null) returns bigint
@@ -201,10 +215,11 @@ create or replace function txqueue.cancel(
 language plpgsql volatile security definer
 as $$
 declare
-    found bigint[];
+    found  bigint[];
+    former jsonb;
 begin
     perform check_isolation('jobs are not cancelled');
-    select ended.cancelled, ended.requested into cancelled, requested
+    select ended.cancelled, ended.requested, ended.former into cancelled, requested, former
       from cancel_jobs(ids, array_fill(coalesce(nullif(who, ''), session_user::text), array[cardinality(ids)]),
                        '{waiting,ready,failed}', true) as ended;
     found := cancelled || array(select (each ->> 2)::bigint from jsonb_array_elements(requested) as each);
@@ -215,15 +230,16 @@ begin
     if found <> '{}' then
         perform note_action(who, 'cancel', format_job_ids(found), jsonb_build_object(
             'jobs', found, 'cancelled', cardinality(cancelled), 'requested', jsonb_array_length(requested),
-            'refused', cardinality(refused)));
+            'refused', cardinality(refused)), case when jsonb_array_length(former) between 1 and 10000 then former end);
     end if;
 end $$;
 
 -- Cancels jobs in some unassigned states, each for the operator beside it, and records a request for the others
--- that have not ended. Returns the numbers of the first, and [[incarnation, assignment, job_id], ...] of the
--- second. A caller that may not wait for a job that an open transaction holds leaves a request for it.
+-- that have not ended. Returns the numbers of the first, [[incarnation, assignment, job_id], ...] of the second, and what
+-- those that are cancelled now, children too, were before. A caller that may not wait for a job that an open transaction holds leaves a request for it.
 create or replace function txqueue.cancel_jobs(
-    ids bigint[], whos text[], states job_state[], may_wait boolean, out cancelled bigint[], out requested jsonb)
+    ids bigint[], whos text[], states job_state[], may_wait boolean, out cancelled bigint[], out requested jsonb,
+    out former jsonb)
 language plpgsql volatile
 set enable_seqscan = off
 as $$
@@ -233,12 +249,15 @@ declare
     named  constant bigint[] := ids;
     ended  bigint[] := '{}';
     groups text[] := '{}';
+    were   jsonb[] := '{}';
+    heirs  jsonb;
 begin
     cancelled := '{}';
     perform set_config('queue_rows.are_moved', 'on', true);
     for this in
         delete from job where job_id = any (locks.locked) and state = any (states) returning *
     loop
+        were := were || former_of(this);
         if this.state = 'failed' then
             this.fingerprint := null;
             this.failed_at := null;
@@ -267,10 +286,14 @@ begin
         on conflict (incarnation, job_id, assignment) do update set is_restart = false, who = excluded.who where request.is_restart;
     requested := (select coalesce(jsonb_agg(jsonb_build_array(coalesce(job.incarnation, 0), coalesce(job.assignment, 0), job.job_id)), '[]')
                     from job where job.job_id = any (ids) and job.state in ('waiting', 'ready', 'assigned'));
+    heirs := (select jsonb_agg(former_of(job)) from job where job_id = any (locks.children) and state = 'waiting');
     -- Not only the marked jobs, as another job may just have been enqueued to follow one.
     if ended <> '{}' and (propagate_ends(ended, 'cancelled', locks.children)).rank is not null then
         perform wake_masters(1000);
     end if;
+    former := to_jsonb(were) || coalesce((
+        select jsonb_agg(heir) from jsonb_array_elements(heirs) as heir
+         where exists (select from job where job_id = (heir ->> 'job_id')::bigint and state = 'cancelled')), '[]');
     groups := array_remove(groups, null);
     if groups <> '{}' then
         perform free_groups(groups);
@@ -496,38 +519,6 @@ begin
           join pg_locks as its on its.pid = own.pid and its.relation = leaf and its.granted and its.mode like 'Row%'
          where own.transactionid = locker or is_open and age(own.transactionid) > age(locker)
          order by (own.transactionid = locker) desc, age(own.transactionid) desc limit 1);
-end $$;
-
--- Changes the priority of unclaimed jobs. Returns their numbers, and those of the others.
-create or replace function txqueue.set_priority(
-    ids bigint[], its_priority integer, who text, out changed bigint[], out refused bigint[])
-language plpgsql volatile security definer
-set enable_seqscan = off
-as $$
-declare
-    locked bigint[];
-begin
-    if its_priority is null or its_priority not between 0 and 9 then
-        perform refuse(format('priority %s is not within 0 to 9', coalesce(its_priority::text, 'null')),
-                       'use 2 for low, 4 for normal, 7 for high');
-    end if;
-    perform check_isolation('a priority is not changed');
-    locked := (lock_acted_on(ids, '{waiting,ready}')).locked;
-    -- Parked jobs may rank before what is noted of their groups, whose keys are locked.
-    delete from group_front where "group" in (select "group" from job_waiting where waiting_for = 'group' and job_id = any (locked));
-    with ranked as (
-        update job
-           set priority = its_priority,
-               rank = compute_rank(not_before, not_after, its_priority, (select aging from setting))
-         where job_id = any (locked) and state in ('waiting', 'ready')
-        returning job_id
-    )
-    select coalesce(array_agg(job_id order by job_id), '{}') into changed from ranked;
-    refused := array(select distinct id from unnest(ids) as id where id <> all (changed) order by id);
-    if changed <> '{}' then
-        perform note_action(who, 'priority', format_job_ids(changed), jsonb_build_object(
-            'jobs', changed, 'priority', its_priority, 'changed', cardinality(changed), 'refused', cardinality(refused)));
-    end if;
 end $$;
 
 -- Whether a job has not ended.

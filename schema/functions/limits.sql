@@ -143,10 +143,12 @@ language plpgsql volatile security definer
 set enable_seqscan = off
 as $$
 declare
-    this control;
+    this   control;
+    former jsonb;
 begin
     perform check_limit(its_kind, its_concurrency, its_rate, its_burst, its_share, its_reserve, its_backlog, cleared);
     this := lock_control(its_kind, its_key);
+    former := to_jsonb(this);
     this.concurrency := coalesce(its_concurrency, case when not 'concurrency' = any (cleared) then this.concurrency end);
     this.rate := coalesce(its_rate, case when not 'rate' = any (cleared) then this.rate end);
     this.burst := coalesce(its_burst, case when 'burst' = any (cleared) then 1 else this.burst end);
@@ -172,7 +174,7 @@ begin
     perform save_control(this);
     perform note_action(who, 'limit', its_kind || ' ' || its_key, jsonb_build_object(
         'concurrency', its_concurrency, 'rate', its_rate, 'burst', its_burst, 'share', its_share,
-        'reserve', its_reserve, 'backlog', its_backlog, 'cleared', to_jsonb(nullif(cleared, '{}'))));
+        'reserve', its_reserve, 'backlog', its_backlog, 'cleared', to_jsonb(nullif(cleared, '{}'))), former);
     return (select to_jsonb(left_over) - 'control_id' from control as left_over where kind = its_kind and key = its_key);
 end $$;
 
@@ -222,7 +224,7 @@ declare
 begin
     this.is_paused := true;
     perform save_control(this);
-    perform note_action(who, 'pause', its_kind || ' ' || its_key);
+    perform note_action(who, 'pause', its_kind || ' ' || its_key, '{}', case when changes then to_jsonb(this) end);
     return changes;
 end $$;
 

@@ -25,6 +25,10 @@ comment on column txqueue.job_signal.taken_by is 'The step that has taken it.';
 alter table txqueue.schedule add column if not exists put_off timestamptz;
 comment on column txqueue.schedule.put_off is 'The moment of the next job, if that was put off to next_due after an outage.';
 
+alter table txqueue.action add column if not exists former jsonb;
+comment on column txqueue.action.former is 'What its undo restores: a control, or values of jobs; null for none, and after an hour.';
+create index if not exists action_at_idx on txqueue.action (at) where former is not null;
+
 comment on sequence txqueue.incarnation is 'The runs of nodes in functions of the alpha, until these are replaced.';
 comment on column txqueue.control.backlog is 'How many jobs of this queue may wait or be ready before more are refused.';
 do $$

@@ -43,19 +43,25 @@ def test_acts_have_the_words_that_a_node_answers(node: Stored, cli: Cli) -> None
         ),
         ("limit", "queue", "default", "--clear", "all"): "Queue default has no limit.",
         ("priority", "9", "{first}"): "Job {first}: of priority 9 now.",
+        ("move", "mail", "{first}"): "Job {first}: in the queue mail now.",
+        ("undo", "{act}"): "Act {act} is undone; 1 job as before.",
+        ("reschedule", "2030-01-01", "{first}"): (
+            "Job {first}: not to start before 2030-01-01T00:00:00+00:00."
+        ),
         ("cancel", "{first}"): "Job {first}: cancelled.",
         ("retry", "{first}"): "Job {first}: to run again.",
         ("signal", "{first}", "approval", "true"): "Job {first} has the signal approval.",
         ("restart", "--all", "--queue", "default"): "No such job.",
-        ("cancel", "--all", "--queue", "default"): "2 jobs ({second}, {first}): cancelled.",
+        ("cancel", "--all", "--queue", "default"): "2 jobs ({first}, {second}): cancelled.",
+        ("delete", "{first}"): "Job {first}: deleted.",
         ("drain", "node"): "Node node is draining; undrain or restart it to accept jobs again.",
         ("undrain", "node"): "Node node accepts jobs again.",
     }
     first, second = node.enqueue({}, {})
     for words, text in told.items():
-        numbered = [word.format(first=first) for word in words]
-        said = cli(*numbered).out.strip()
-        assert said == text.format(first=first, second=second)
+        act = node.value("select max(action_id) from txqueue.action")
+        said = cli(*(word.format(first=first, act=act) for word in words)).out.strip()
+        assert said == text.format(first=first, second=second, act=act)
     whos = node.column("select distinct who from txqueue.action where what <> 'enqueue'")
     assert len(whos) == 1
 

@@ -130,6 +130,9 @@ ACTS: list[tuple[str, dict[str, object], str, str]] = [
         "priority",
         "priority 9 now",
     ),
+    ("/act/jobs", {"act": "move", "id": "1", "to": "mail"}, "move", "queue mail now"),
+    ("/act/jobs", {"act": "reschedule", "id": "1", "to": "2h"}, "reschedule", "not to start"),
+    ("/act/jobs", {"act": "delete_jobs", "id": "1"}, "delete", "1 job deleted"),
     ("/act/jobs", {"act": "cancel", "all": "1", "tenant": "acme"}, "cancel", "1 job cancelled"),
     ("/act/node", {"act": "drain", "name": "node"}, "drain", "Node node is draining"),
 ]
@@ -201,6 +204,7 @@ async def test_an_act_on_a_kind_of_failure_says_what_it_leaves_unchanged(
         ("/act/jobs", {"act": "explode", "id": "1"}),
         ("/act/jobs", {}),
         ("/act/jobs", {"act": "set_priority", "id": "1", "priority": "10"}),
+        ("/act/jobs", {"act": "reschedule", "id": "1", "to": "soon"}),
         ("/act/control", {"act": "pause", "kind": "moon", "key": "x"}),
         ("/act/control", {"act": "pause", "kind": "queue"}),
         ("/act/limit", {"kind": "queue", "key": "mail", "rate": "fast"}),

@@ -123,6 +123,14 @@ STATEMENTS = {
     "priority": [
         "select txqueue.set_priority(array[{ready}, {keyed}, {parked}, {child}], 9, 'me')"
     ],
+    "reschedule": [
+        "select txqueue.reschedule(array[{ready}, {keyed}, {parked}, {child}], now(), 'me')"
+    ],
+    "delete": ["select txqueue.delete_jobs(array[{ready}, {parked}, {child}, {failed}], 'me')"],
+    "undo": [
+        "select txqueue.cancel(array[{ready}, {failed}, {holder}], 'me')",
+        "select txqueue.undo(max(action_id), 'me') from txqueue.action",
+    ],
     "postpone": ["select txqueue.postpone_failures('{kind}', 'me', 60)"],
     "discard": ["select txqueue.discard_failures('{kind}', 'me')"],
     "retry a kind": ["select txqueue.retry_failures('{kind}', 'me')"],

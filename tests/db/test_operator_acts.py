@@ -17,6 +17,7 @@ TYPES = {
     ValueKind.NAMES: {"text[]"},
     ValueKind.IDS: {"bigint[]"},
 }
+EXAMPLES = {ValueKind.WHOLE: "7", ValueKind.TEXT: "'mail'", ValueKind.MOMENT: "now()"}
 OF_SCHEDULES = {"pause_schedule", "resume_schedule", "remove_schedule", "run_schedule"}
 
 
@@ -59,7 +60,7 @@ def test_each_act_has_a_command() -> None:
 def test_an_act_changes_jobs_in_its_states(node: Master, name: str) -> None:
     """Those that are given by number, and no others, as the table says to all faces."""
     jobs = in_each_state(node)
-    extra = ", its_priority => 7" if name == "set_priority" else ""
+    extra = "".join(f", {value.parameter} => {EXAMPLES[value.kind]}" for value in ACTS[name].asked)
     node.cursor.execute(
         f"select refused from txqueue.{name}(%s::bigint[], who => 'ann'{extra})",
         (list(jobs.values()),),

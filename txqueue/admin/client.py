@@ -119,14 +119,18 @@ class Link:
             arguments[moment_name] = answer[moment_name]
 
     async def each(self, name: str, ids: Iterable[int], **arguments: Any) -> dict[str, list[int]]:
-        """Carry out an act on all the jobs, some at a time, and merge the answers."""
+        """Carry out an act on all the jobs, some at a time; merge the answers, with `acts`."""
         sums: dict[str, list[int]] = {value.name: [] for value in ACTS[name].gives}
+        acts: list[int] = []
         job_ids = whole_numbers("ids", ids)
         for start in range(0, len(job_ids), MOST_NUMBERS):
             part = join_numbers(job_ids[start : start + MOST_NUMBERS])
-            for result, text in (await self.act(name, ids=part, **arguments)).items():
+            answer = await self.act(name, ids=part, **arguments)
+            number = answer.pop("act", None)
+            acts += () if number is None else (number,)
+            for result, text in answer.items():
                 sums[result] += numbers(text)
-        return sums
+        return {**sums, "acts": acts}
 
 
 class AdminLink(Link):
@@ -451,7 +455,8 @@ class Admin:
             arguments: The other arguments of its AMP command.
 
         Returns:
-            The answer of the command, with lists for the numbers of jobs.
+            The answer of the command, with lists for the numbers of jobs. ``acts``, or ``act``
+            without jobs, has the numbers by which `undo` takes back what changed.
 
         Raises:
             AdminRefused: When there is no such act.
@@ -464,7 +469,8 @@ class Admin:
 
     async def cancel(self, ids: Iterable[int]) -> Cancelled:
         """Cancel jobs."""
-        return Cancelled(**await self.act("cancel", ids=ids))
+        answer = await self.act("cancel", ids=ids)
+        return Cancelled(**{value.name: answer[value.name] for value in ACTS["cancel"].gives})
 
     async def restart(self, ids: Iterable[int], *, is_counted: bool = False) -> Restarted:
         """End the runs of assigned jobs, such as hung ones, and run the jobs again.
@@ -473,7 +479,8 @@ class Admin:
             ids: The numbers of the jobs.
             is_counted: Whether the ended runs spend an attempt.
         """
-        return Restarted(**await self.act("restart", ids=ids, is_counted=is_counted))
+        answer = await self.act("restart", ids=ids, is_counted=is_counted)
+        return Restarted(**{value.name: answer[value.name] for value in ACTS["restart"].gives})
 
     async def retry(self, ids: Iterable[int]) -> tuple[list[int], list[int]]:
         """Retry failed and cancelled jobs; return the numbers of retried and of refused ones."""
@@ -497,6 +504,21 @@ class Admin:
         """Change jobs' priority; return the numbers of changed and of refused jobs."""
         answer = await self.act("set_priority", ids=ids, priority=priority)
         return answer["changed"], answer["refused"]
+
+    async def undo(self, act: int) -> tuple[list[int], dict[str, int]]:
+        """Take back an act of the last hour.
+
+        Args:
+            act: The number of the act, as ``txqueue actions`` and `act` tell it.
+
+        Returns:
+            The numbers of the jobs that are as before, and how many jobs are not, by reason.
+
+        Raises:
+            AdminRefused: When the act cannot be undone.
+        """
+        answer = await self._link.act("undo", number=act)
+        return numbers(answer["undone"]), read_document(answer["kept"])
 
     async def drain(self, name: str) -> bool:
         """Make a node accept no more jobs; return whether it was not draining before."""

@@ -106,7 +106,14 @@ def _parameter(value: Value) -> Decorator:
     """Return what gives a command an argument of its act: an option if it is a flag."""
     if value.kind is ValueKind.FLAG:
         return click.option(value.option, value.name, help=value.said, is_flag=True)
-    return click.argument(value.name, type=click.IntRange(0, value.most))
+
+    def read(context: click.Context, parameter: click.Parameter, text: str) -> object:
+        try:
+            return value.read(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error), context, parameter) from None
+
+    return click.argument(value.name, metavar=value.said.upper(), callback=read)
 
 
 def _run(name: str, options: GlobalOptions, /, ids: Sequence[int], **choices: Any) -> int:
@@ -188,7 +195,7 @@ def _carry_out(
         return await admin.act(name, ids=batch, **arguments)
 
     async def run(admin: Admin) -> dict[str, list[Any]]:
-        sums: dict[str, list[Any]] = {value.name: [] for value in ACTS[name].gives}
+        sums: dict[str, list[Any]] = {value.name: [] for value in ACTS[name].gives} | {"acts": []}
         async for batch in chosen.batches(admin, name):
             for result, ids in (await act_on(admin, batch)).items():
                 sums[result] += ids

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from txqueue.cli.options import Finite, GlobalOptions, command, known_names, limited, together
-from txqueue.cli.output import Columns, listing, local_time, note, say, show, styled
+from txqueue.cli.output import Columns, Lines, listing, local_time, note, say, show, styled
 from txqueue.cli.source import operate, read, read_database
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import counted, plain
@@ -43,7 +43,6 @@ def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
     """Show which operator did what and when, the latest first.
 
     Examples:
-        actions
         actions --subject 'queue mail'
     """
     from txqueue.store.reads.job_details import about_actions
@@ -58,6 +57,27 @@ def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
 
     acts = read(options, lambda schema: about_actions(schema, None, limit, subject), ask)
     show(options, {"actions": acts}, lambda: listing("Acts of operators", _ACTS, acts, _NO_ACT))
+
+
+@command()
+@click.argument("act", type=click.IntRange(1, 2**63 - 1))
+def undo(options: GlobalOptions, act: int) -> None:
+    """Take back an act of the last hour, by its number.
+
+    It takes back a pause, a limit, and what cancel, priority, move, reschedule or a discard changed
+    of jobs that have neither run nor been changed since; it counts the others by reason.
+
+    Examples:
+        undo 12
+    """
+    undone, kept = operate(options, lambda admin: admin.undo(act))
+
+    def lines() -> Lines:
+        yield styled(f"Act {act} is undone; {counted(len(undone), 'job')} as before.")
+        for reason, jobs in kept.items():
+            yield styled(f"{counted(jobs, 'job')} left unchanged: {reason}.", "yellow")
+
+    show(options, {"acts": [act], "undone": undone, "kept": kept}, lines)
 
 
 def _limit(name: str) -> Callable[[Mapping[str, Any]], str | None]:
@@ -84,6 +104,7 @@ _LIMITS: Columns = {
     ">backlog": _limit("backlog"),
 }
 _ACTS: Columns = {
+    ">act": "action_id",
     "when": lambda act: local_time(act["at"]),
     "who": "who",
     "did": "what",

@@ -75,6 +75,7 @@ _HOMES: Final = {
     "failures": "failures",
     **dict.fromkeys(("history", "stats", "archive"), "history"),
     **dict.fromkeys(WORDS, "job_actions"),
+    "undo": "queues",
     **dict.fromkeys(("pause", "resume", "limit", "drain", "undrain"), "queues"),
     **dict.fromkeys(("dev", "node"), "dev"),
     **dict.fromkeys(("web", "web-user"), "web"),

@@ -163,6 +163,21 @@ def moment_of(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+def moment_ahead(text: str) -> datetime:
+    """Return the moment that a text means: ``now``, a length of time from now, or `moment_of`.
+
+    Raises:
+        ValueError: When it is none; the message says how to write one.
+    """
+    now = datetime.now(UTC)
+    if text == "now":
+        return now
+    try:
+        return now + length_of(text)
+    except (ValueError, OverflowError):
+        return moment_of(text)
+
+
 # Commas join names, and spaces around them do not count; a list in JSON begins with a bracket.
 _JOINED: Final = re.compile(r"[\[\s].*|.*,.*|.*\s", re.DOTALL)
 

@@ -12,6 +12,8 @@ from typing import Final
 
 from attrs import frozen
 
+from txqueue.model.humanize import moment_ahead
+
 # The largest numbers of PostgreSQL's types integer and bigint.
 _INTEGER: Final = 2**31 - 1
 _BIGINT: Final = 2**63 - 1
@@ -53,6 +55,20 @@ class Value:
     most: int = _INTEGER
     said: str = ""
     option: str = ""
+
+    def read(self, text: str) -> object:
+        """Return the value that a person has typed.
+
+        Raises:
+            ValueError: When it is none; the message says how to write one.
+        """
+        if self.kind is ValueKind.MOMENT:
+            return moment_ahead(text).isoformat()
+        if self.kind is not ValueKind.WHOLE:
+            return text
+        if text.isdecimal() and len(text) < len(str(_BIGINT)) and int(text) <= self.most:
+            return int(text)
+        raise ValueError(f"{text!r} is not a whole number from 0 to {self.most}")
 
 
 @frozen
@@ -333,6 +349,87 @@ ACTS: Final[Mapping[str, Act]] = {
                 priority 2 --all --queue mail
             """,
         ),
+    ),
+    "move": Act(
+        "MoveJobs",
+        (_IDS, Value("to", ValueKind.TEXT, "its_queue", said="Queue")),
+        (_ids("changed", "in the queue {to} now"), _REFUSED),
+        states=_UNCLAIMED,
+        of_all=_UNCLAIMED,
+        left=_claimed("nothing: a queue only decides which node claims a job"),
+        face=Face(
+            "move",
+            """Move jobs to another queue.
+
+            It moves jobs that no node has claimed. To put them back: txqueue undo.
+
+            Examples:
+                move bulk 17 18
+                move bulk --all --queue mail --type shop.Newsletter
+            """,
+            "Move",
+        ),
+    ),
+    "reschedule": Act(
+        "RescheduleJobs",
+        (_IDS, Value("to", ValueKind.MOMENT, "its_moment", said="When")),
+        (_ids("changed", "not to start before {to}"), _REFUSED),
+        states=_UNCLAIMED,
+        of_all=_UNCLAIMED,
+        left=(
+            *_claimed("to run it once more: txqueue repeat {job_id}")[:1],
+            Left(_UNCLAIMED, "it waits at a step, or its not_after is not later: {}"),
+            Left(remedy="to run it once more: txqueue repeat {job_id}"),
+        ),
+        face=Face(
+            "reschedule",
+            """Run jobs at another time, or now.
+
+            WHEN is now, a length of time from now, such as 2h, or a moment, such as
+            2026-11-22T13:00Z. A job that waits for others or for its group still does.
+
+            Examples:
+                reschedule now 17 18
+                reschedule 2h --all --queue mail
+            """,
+            "Reschedule",
+        ),
+    ),
+    # Jobs that have not ended are cancelled first.
+    "delete_jobs": Act(
+        "DeleteJobs",
+        (_IDS,),
+        (_ids("deleted", "deleted"), _REFUSED),
+        states=(*_UNCLAIMED, "done", "failed", "cancelled"),
+        of_all=_UNCLAIMED,
+        left=(
+            Left(
+                ("assigned",),
+                "a node has claimed it: {}",
+                "cancel it first: txqueue cancel {job_id}",
+            ),
+            Left(),
+        ),
+        face=Face(
+            "delete",
+            """Delete jobs, with their payloads, steps and signals.
+
+            There is no undo. Jobs that wait for a deleted one are cancelled. Without --state it
+            deletes jobs that no node has claimed.
+
+            Examples:
+                delete 17 18
+                delete --all --state failed --type shop.Mail
+            """,
+            "Delete",
+            is_danger=True,
+        ),
+    ),
+    # The answer has how many jobs are not as before, by reason.
+    "undo": Act(
+        "UndoAct",
+        (Value("number", ValueKind.WHOLE, "its_act", most=_BIGINT),),
+        (_ids("undone", "as before"), Value("kept", ValueKind.JSON)),
     ),
     # These act on a limited number of jobs a call. The answer has how many, 0 after the last, and
     # the `before` or `until` of the next call.

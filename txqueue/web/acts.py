@@ -47,6 +47,7 @@ def acting_routes() -> list[Route]:
         "/act/failures": (_act_on_failures, ("act", "fingerprint", "minutes")),
         "/act/schedule": (_act_on_schedule, ("act", "name")),
         "/act/node": (_act_on_node, ("act", "name")),
+        "/act/undo": (_undo, ("number",)),
         "/act/step": (_retry_from, ("id", "step")),
     }
     posted = {path: (_answering(act), fields) for path, (act, fields) in acts.items()}
@@ -177,7 +178,10 @@ async def _on_jobs(
     """Act on some jobs, and note what was done."""
     arguments: dict[str, object] = {"ids": list(job_ids)}
     for value in ACTS[effect.act].asked:
-        arguments[value.name] = _whole(request, value.name, 0, value.most)
+        try:
+            arguments[value.name] = value.read(_name(request, value.name))
+        except ValueError as error:
+            raise ConfigurationError(f"the field {value.name}: {error}", "change it") from None
     row = await services.act(request, effect.act, arguments)
     effect.add(row, arguments)
 
@@ -276,6 +280,14 @@ async def _act_on_node(services: PageServices, request: PageRequest) -> str:
     act, name = _one_of(request, "act", ("drain", "undrain")), _name(request, "name")
     [is_changed] = await services.act(request, f"{act}_node", {"name": name})
     return ACTS[f"{act}_node"].told(f"Node {name}", is_changed=is_changed)
+
+
+async def _undo(services: PageServices, request: PageRequest) -> str:
+    """Take back an act."""
+    [number] = _numbers([_needed(request, "number")])
+    undone, kept = await services.act(request, "undo", {"number": number})
+    left = "".join(f" {counted(jobs, 'job')} unchanged: {why}." for why, jobs in kept.items())
+    return f"Act {number} is undone; {counted(len(undone), 'job')} as before.{left}"
 
 
 async def _retry_from(services: PageServices, request: PageRequest) -> str:

@@ -185,7 +185,7 @@ class ActOnSchedule(_Command):
 
 
 def _command(name: str, act: Act) -> type[_Act]:
-    """Return the command of an act, as its declaration says."""
+    """Return the command of an act, as its declaration says; ``act`` is the number for undo."""
     arguments = [
         (value.name.encode(), _KINDS[value.kind](optional=value.is_optional)) for value in act.takes
     ]
@@ -193,6 +193,7 @@ def _command(name: str, act: Act) -> type[_Act]:
         (value.name.encode(), LongText() if value.kind is ValueKind.JSON else _KINDS[value.kind]())
         for value in act.gives
     ]
+    response.append((b"act", _may(amp.Integer)))
     members = {"act": name, "arguments": arguments, "response": response, "__module__": __name__}
     return cast(
         "type[_Act]", new_class(act.command, (_Act,), {}, lambda made: made.update(members))

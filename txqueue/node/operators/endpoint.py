@@ -172,21 +172,24 @@ class DatabaseHandlers:
     # Acts. Each is recorded in `action` with its operator.
 
     async def _act(self, name: str, who: str, /, **arguments: Any) -> Answer:
-        row = await self._row(name, who, **arguments)
-        return {
+        row, number = await self._row(name, who, **arguments)
+        answer = {
             value.name: self._written(value.kind, column, name, who)
             for value, column in zip(ACTS[name].gives, row, strict=True)
         }
+        return {**answer, "act": number}
 
     async def _send_signal(self, who: str, **arguments: Any) -> Answer:
         checked = await signal_to_send(self._operations, self._schema, arguments)
         return await self._act("send_signal", who, **checked)
 
-    async def _row(self, name: str, who: str, /, **arguments: Any) -> Sequence[Any]:
+    async def _row(
+        self, name: str, who: str, /, **arguments: Any
+    ) -> tuple[Sequence[Any], int | None]:
         values = {
             value.name: _read(value.kind, arguments.get(value.name)) for value in ACTS[name].takes
         }
-        return await self._operations.act(name, {**values, "who": who})
+        return await self._operations.numbered_act(name, {**values, "who": who})
 
     def _written(self, kind: ValueKind, value: Any, name: str, who: str) -> Any:
         """Return a value of a row as the answer has it."""
@@ -210,7 +213,7 @@ class DatabaseHandlers:
             raise AdminRefused(
                 f"{act!r} is not an act on a schedule", "pause, resume, remove or run it"
             )
-        [outcome] = await self._row(f"{act}_schedule", who, name=name)
+        [outcome], _ = await self._row(f"{act}_schedule", who, name=name)
         is_run = act == "run"
         is_change = is_run or act == "remove" or bool(outcome)
         return {"changed": is_change, "job_id": int(outcome) if is_run else 0}

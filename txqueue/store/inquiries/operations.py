@@ -39,6 +39,10 @@ _CASTS = {
 }
 
 
+# Null if it has changed nothing.
+_NUMBER = "nullif(current_setting('queue_rows.act', true), '')::bigint"
+
+
 class Queries(Protocol):
     """Runs statements: a `ConnectionPool`, or a connection that blocks."""
 
@@ -100,7 +104,13 @@ class Operations:
     async def act(
         self, name: str, arguments: Mapping[str, object], identity: str | None = None
     ) -> Sequence[Any]:
-        """Call the stored function of an act and return its row.
+        """Call the stored function of an act and return its row; see `numbered_act`."""
+        return (await self.numbered_act(name, arguments, identity))[0]
+
+    async def numbered_act(
+        self, name: str, arguments: Mapping[str, object], identity: str | None = None
+    ) -> tuple[Sequence[Any], int | None]:
+        """Call the stored function of an act; return its row, and the number of what is recorded.
 
         Args:
             name: One of `ACTS`.
@@ -113,7 +123,7 @@ class Operations:
         """
         _check_range(name, arguments)
         values = [*(arguments.get(value.name) for value in ACTS[name].takes), arguments["who"]]
-        call = f"{self._bound}select * from {_call(self._schema, name)}"
+        call = f"{self._bound}select its.*, {_NUMBER} from {_call(self._schema, name)} as its"
         if identity is not None:
             # PostgreSQL evaluates a condition without columns first, and then may not call at all.
             call += f" where {self._schema}.identity()::text = %s"
@@ -126,7 +136,8 @@ class Operations:
                 "the act is meant for another database than the one that has its name now",
                 "reload the page, and act again",
             )
-        return rows[0]
+        *row, number = rows[0]
+        return tuple(row), number
 
     @contextmanager
     def _noting(self) -> Iterator[None]:

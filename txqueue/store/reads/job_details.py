@@ -52,7 +52,8 @@ def actions_on(schema: str, job_id: int, limit: int) -> Question:
 
 def _found(schema: str, condition: str, *parameters: object) -> Question:
     return Question(
-        f"select action_id, at, who, what, subject, {schema}.readable_json(detail) as detail"
+        f"select action_id, at, who, what, subject, {schema}.readable_json(detail) as detail,"
+        " former is not null and at > clock_timestamp() - interval '1 hour' as may_undo"
         f" from {schema}.action"
         f" where {condition} order by action_id desc limit %s",
         parameters,

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from txqueue.errors import InvalidWork, JobNotFound, TxqueueError
 from txqueue.model.humanize import amount, counted, duration
 from txqueue.model.keys import key_texts
+from txqueue.model.operator_acts import ACTS, Act
 from txqueue.model.storable import check_payload
 from txqueue.policy.findings.explanation import Explanation
 from txqueue.policy.findings.reason import DAMAGE_REMEDY
@@ -36,6 +37,8 @@ _PLANNED = frozenset({"time", "rate", "limit"})
 _SAID = frozenset({"failed", "quarantine"})
 _NO_STEPS: Final[dict[str, Any]] = {"steps": [], "signals": []}
 _STEPS_SHOWN: Final = 50
+
+_FIRST_ACTS = ("retry", "restart", "cancel")
 
 
 async def job(services: PageServices, request: PageRequest) -> Reply:
@@ -75,8 +78,18 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
         damage_remedy=DAMAGE_REMEDY,
         timeline=timeline(row),
         keys=key_texts(row["policy"]),
+        acts={} if row.get("archived") else _further_acts(row["state"]),
         now=row["at"],
     )
+
+
+def _further_acts(state: str) -> dict[str, Act]:
+    """Return the acts on a job besides those whose buttons stand beside its number."""
+    return {
+        name: act
+        for name, act in ACTS.items()
+        if name not in _FIRST_ACTS and act.face and act.face.button and state in act.states
+    }
 
 
 def _number(request: PageRequest) -> int:

@@ -198,7 +198,7 @@ def test_what_is_no_number_is_refused() -> None:
 
 def test_the_operator_is_never_named_by_the_client() -> None:
     """The connection tells."""
-    line = Line([(True,)])
+    line = Line([(True, 7)])
     line.ask(wire.ACT_COMMANDS["pause"], kind="queue", key="mail")
     (statement,) = line.pool.statements
     assert f"pause(its_kind => 'queue', its_key => 'mail', who => {ME!r})" in statement
@@ -206,17 +206,17 @@ def test_the_operator_is_never_named_by_the_client() -> None:
 
 def test_the_holder_of_a_cancelled_job_is_notified() -> None:
     """If it is this node; another node reads it at its next heartbeat. The operator gets all."""
-    line = Line([([1], [[5, 9, 2], [6, 9, 4]], [3])])
+    line = Line([([1], [[5, 9, 2], [6, 9, 4]], [3], 7)])
     answer = line.ask(wire.ACT_COMMANDS["cancel"], ids="1,2,3,4")
-    assert answer == {"cancelled": "1", "requested": "2,4", "refused": "3"}
+    assert answer == {"cancelled": "1", "requested": "2,4", "refused": "3", "act": 7}
     assert line.workers.cancelled == [CancelledJob(9, 2, ME)]
 
 
 def test_the_holder_of_a_restarted_job_is_notified() -> None:
     """Likewise, whether the job is in the queue again or follows when its run has ended."""
-    line = Line([([[5, 9, 1]], [[6, 9, 4], [5, 9, 2]], [3])])
+    line = Line([([[5, 9, 1]], [[6, 9, 4], [5, 9, 2]], [3], None)])
     answer = line.ask(wire.ACT_COMMANDS["restart"], ids="1,2,3,4", is_counted=True)
-    assert answer == {"restarted": "1", "requested": "4,2", "refused": "3"}
+    assert answer == {"restarted": "1", "requested": "4,2", "refused": "3", "act": None}
     assert line.workers.cancelled == [CancelledJob(9, 1, ME, True), CancelledJob(9, 2, ME, True)]
     assert "is_counted => True" in line.pool.statements[0]
 
