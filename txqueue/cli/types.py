@@ -40,7 +40,7 @@ _FAULT: Final = 1
     "checked",
     type=click.File(encoding="utf-8"),
     metavar="FILE",
-    help="Find waiting jobs whose payloads do not fit the schemas in FILE, or - for standard input.",
+    help="Find waiting jobs whose payloads do not fit the schemas in FILE; - is standard input.",
 )
 def types(
     options: GlobalOptions,
