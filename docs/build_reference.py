@@ -59,13 +59,16 @@ PAGES: Final = (
         "WorkQueue Transaction Batch enqueue Membership",
     ),
     Page("EnqueueOptions", "Options of enqueue", "txqueue", "EnqueueOptions"),
-    Page("WorkItem", "Define work", "txqueue", "WorkItem Key Priority Runtime UniqueMode Retry"),
+    Page(
+        "WorkItem", "Define work", "txqueue", "WorkItem Key Priority Runtime UniqueMode Retry Rate"
+    ),
     Page("Functions as work", "Functions as work", "txqueue", "task Task middleware"),
     Page(
         "RunningJob",
         "Inside a handler",
         "txqueue",
-        "RunningJob ThreadJob Parents Snooze Discard Fail Next StepTransaction StepCursor",
+        "RunningJob ThreadJob Parents Snooze Throttled Discard Fail Next"
+        " StepTransaction StepCursor",
     ),
     Page("Jobs", "Jobs, and runs that failed", "txqueue", "Job State Attempt"),
     Page(
@@ -148,8 +151,10 @@ SHOWN: Final = MappingProxyType(
         "JobFailed": "",
         "Membership": "credit delivered",
         "Retry": "attempts first factor linear longest jitter fatal",
-        "RunningJob": "id attempt weight work_type cancelled_by due tags is_cancelled beat progress"
-        " transaction parents then coalesce step step_transaction wait_for sleep call cursor",
+        "RunningJob": "id attempt weight work_type cost cancelled_by due tags is_cancelled beat"
+        " progress transaction parents then coalesce step step_transaction wait_for sleep call"
+        " cursor",
+        "Rate": "jobs per burst",
         "RunningPart": "job items attempt beat fail fail_all transaction",
         "Schedules": "pause resume remove run_now runs",
         "StepTransaction": "is_done result txn",

@@ -79,7 +79,7 @@ set_aside(its_incarnation integer, queues text[]) returns bigint[];  -- worker
 complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] = null)
     returns (total integer, freed boolean, freed_rank text, freed_job bigint);  -- worker
 complete_one(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb,
-    its_progress jsonb = null, its_lane integer = null) returns void;  -- worker
+    its_progress jsonb = null, its_lane integer = null, its_cost double precision = null) returns void;  -- worker
 held_jobs(its_incarnation integer, ids bigint[]) returns bigint[];  -- worker
 release(its_incarnation integer, assignments bigint[], died boolean, all_but boolean = false, ids bigint[] = null,
     spare_handed boolean = false, at_most integer = null) returns integer;  -- worker

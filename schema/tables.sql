@@ -21,7 +21,8 @@ create type txqueue.open_queue as (queue text, jobs integer, kept integer, is_co
 -- How many jobs of a group may run, and where its jobs begin; see group_slots().
 create type txqueue.group_slot as (name text, slots integer, paid_in double precision, rank timestamptz, job_id bigint,
     ready_rank timestamptz, ready_job bigint, assignment bigint, looked_at timestamptz, place tid, is_stale boolean,
-    oldest_rank timestamptz, oldest_job bigint, holders bigint[]);
+    oldest_rank timestamptz, oldest_job bigint, holders bigint[],
+    rated_type text, tokens double precision);
 
 -- What a claim may look at: the room of the node and its capacity, the limits of its queues, the turns of its jobs, and
 -- what can become free.
@@ -52,6 +53,7 @@ create sequence txqueue.front_number;  -- The numbers of the rows of group_front
 create sequence txqueue.has_late_ends minvalue 0;  -- 1 while late_end may have rows.
 create sequence txqueue.has_limits minvalue 0;  -- 1 once a limit or a pause was set.
 create sequence txqueue.has_signals minvalue 0;  -- 1 once a signal was sent.
+create sequence txqueue.has_rates minvalue 0;  -- 1 once a type with a rate was published.
 create sequence txqueue.has_tenants minvalue 0;  -- 1 once a job with a tenant was enqueued.
 create sequence txqueue.incarnation as integer;  -- The runs of nodes in functions of the alpha, until these are replaced.
 create sequence txqueue.job_id;  -- The numbers of jobs.
@@ -277,6 +279,18 @@ create table txqueue.group_hold (
 );
 create index on txqueue.group_hold ("group");
 
+-- What jobs have spent of the rate that their type declares for each of its groups. Each is a new row, of which the last counts.
+create table txqueue.spent_rate (
+    number      bigint not null generated always as identity,
+    work_type   text collate "C" not null,
+    "group"     text collate "C" not null,
+    spent       double precision not null,  -- The cost that was not paid for at counted_at.
+    counted_at  timestamptz not null,
+    paid_at     timestamptz not null  -- When all of it is paid for, and the row says nothing.
+);
+create index on txqueue.spent_rate ("group", work_type, number);
+create index on txqueue.spent_rate (paid_at);
+
 -- Schedules -----------------------------------------------------------------------------------------------------------
 
 -- Work that comes again: when, and what is enqueued then.
@@ -465,6 +479,8 @@ create table txqueue.control (
     backlog      bigint check (backlog > 0),
         -- How many jobs of this queue may wait or be ready before more are refused.
     is_full      boolean not null default false,  -- Whether the backlog was full at the last check.
+    held_until   timestamptz,  -- No job of it starts before, as a handler raised Throttled.
+    held_by      bigint,  -- The job whose handler did.
     primary key (kind, key)
 );
 

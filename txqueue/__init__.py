@@ -17,12 +17,13 @@ if TYPE_CHECKING:
         FailedAttempt,
         Next,
         Snooze,
+        Throttled,
         middleware,
         on_failure,
     )
     from txqueue.model.enqueue_options import EnqueueOptions
     from txqueue.model.job import Attempt, Job, State
-    from txqueue.model.job_policy import Priority, Retry, Runtime, UniqueMode
+    from txqueue.model.job_policy import Priority, Rate, Retry, Runtime, UniqueMode
     from txqueue.model.keys import Key
     from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Exists
     from txqueue.model.work_item import WorkItem
@@ -56,6 +57,7 @@ __all__ = [
     "Next",
     "Parents",
     "Priority",
+    "Rate",
     "Retry",
     "RunningJob",
     "RunningPart",
@@ -68,6 +70,7 @@ __all__ = [
     "StepTransaction",
     "Task",
     "ThreadJob",
+    "Throttled",
     "Transaction",
     "TxqueueError",
     "UniqueMode",
@@ -102,11 +105,13 @@ _HOMES = {
     "Key": "txqueue.model.keys",
     "Next": "txqueue.model.directives",
     "Priority": "txqueue.model.job_policy",
+    "Rate": "txqueue.model.job_policy",
     "Retry": "txqueue.model.job_policy",
     "Runtime": "txqueue.model.job_policy",
     "Snooze": "txqueue.model.directives",
     "State": "txqueue.model.job",
     "Task": "txqueue.worker.handlers.task",
+    "Throttled": "txqueue.model.directives",
     "TxqueueError": "txqueue.errors",
     "UniqueMode": "txqueue.model.job_policy",
     "WorkItem": "txqueue.model.work_item",

@@ -713,7 +713,11 @@ as $$
 declare
     number bigint := txqueue.next_assignment();
     its    txqueue.claimed_chunk;
-    groups text[];
+    has_rates constant boolean := txqueue.has_rates() or txqueue.has_limits();
+    -- Of each job with a group.
+    groups  text[];
+    types   text[];
+    weights integer[];
 begin
     insert into txqueue.job_assigned_0 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,
         assignment, node_id, incarnation, weight, priority, attempt, deaths, lane, state, work_type,
@@ -727,18 +731,16 @@ begin
                txqueue.chunk_entry(job_id, work_type, attempt, weight, payload,
                                    txqueue.job_terms(options, coalesce("group", is_counted::text), not_after)),
                ',' order by rank, job_id)), is_alone,
-           array_agg("group") filter (where "group" is not null)
-      into its.lane, its.assignment, its.jobs, its.weight, its.chunk, its.alone, groups
+           array_agg("group") filter (where has_rates and "group" is not null),
+           array_agg(work_type) filter (where has_rates and "group" is not null),
+           array_agg(weight) filter (where has_rates and "group" is not null)
+      into its.lane, its.assignment, its.jobs, its.weight, its.chunk, its.alone, groups, types, weights
       -- Offset 0 has the rows read by their ctid. With the statistics of a small table, the planner would read the
       -- whole table in the order of an index, and keep that plan while the table grows.
       from (select * from txqueue.job_ready_0 where ctid = any (tids) offset 0) as mine;
     delete from txqueue.job_ready_0 where ctid = any (tids);
-    -- Nested, as a condition with a subquery is run as a statement, whatever stands before it.
     if groups is not null then
-        if exists (select from txqueue.control where kind = 'group' and rate is not null) then
-            perform txqueue.charge_control('group', spent.name, spent.jobs)
-               from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
-        end if;
+        perform txqueue.charge_groups(groups, types, weights);
     end if;
     return its;
 end $$;
@@ -991,7 +993,7 @@ begin
                          order by ready.rank, ready.job_id limit 1) as first
          order by first.rank, first.job_id limit 1;
     end if;
-    select array_agg(first.tid), bool_and(first.is_usual) and not exists (select from txqueue.control)
+    select array_agg(first.tid), bool_and(first.is_usual) and not exists (select from txqueue.control where kind in ('queue', 'tenant'))
       into tids, is_usual
       from (select ctid as tid, "group" is null and deaths < 2 and weight = 1 and pg_column_size(payload) < 2000 as is_usual
               from txqueue.job_ready_0

@@ -163,11 +163,11 @@ end $$;
 
 -- Completes one job in the caller's transaction, atomically with its writes: raises an error when its token
 -- no longer holds, so that a commit in the same message does not happen. Searches the given lane first, if
--- any: with one statement, as complete() costs as much again for a single job. The progress of a job with steps is not
+-- any: with one statement, as complete() costs as much again for a single job. The progress of a job with steps, or with a cost, is not
 -- null, but may be the null of JSON.
 create or replace function txqueue.complete_one(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb, its_progress jsonb default null,
-    its_lane integer default null)
+    its_lane integer default null, its_cost double precision default null)
 returns void
 language plpgsql volatile security definer
 set enable_seqscan = off
@@ -211,7 +211,7 @@ begin
     else
         is_ended := (settle(its_incarnation, jsonb_build_array(jsonb_build_object(
             'job_id', its_job_id, 'assignment', its_assignment, 'outcome', 'done', 'result', its_result,
-            'progress', its_progress)))).settled <> '{}';
+            'progress', its_progress, 'cost', its_cost)))).settled <> '{}';
     end if;
     if not is_ended then
         raise exception using errcode = 'TXQ04', message = format('job %s has been assigned elsewhere since', its_job_id),

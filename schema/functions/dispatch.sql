@@ -82,7 +82,7 @@ begin
             and not exists (select from control as held
                              where held.kind = 'queue' and held.key = facts.queue
                                and (held.is_paused or held.concurrency is not null or held.rate is not null
-                                    or held.reserve > 0 or held.is_full))
+                                    or held.reserve > 0 or held.is_full or held.held_until > clock_timestamp()))
             -- Whether it is heavy, as in next_job().
             and not (coalesce(enqueue_assigned.weight, facts.weight) > 1
                      and coalesce(enqueue_assigned.weight, facts.weight) * 10 * coalesce((node.report ->> 'workers')::integer, 1) >= node.capacity

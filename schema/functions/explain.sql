@@ -186,6 +186,7 @@ begin
                 and (rank, job_id) < (this.rank, this.job_id) order by rank, job_id limit most))
         select jsonb_build_object(
             'limit', group_limit(this."group", this.work_type), 'running', running, 'holders', holders || coalesce(keepers, '[]'),
+            'rate', (select policy -> 'group_rate' from work_type where work_type = this.work_type),
             'first', array(select job_id from before order by rank, job_id limit 1), 'before', (select count(*) from before)));
 end $$;
 
@@ -284,7 +285,7 @@ create or replace function txqueue.limited_now() returns jsonb
 language plpgsql volatile
 as $$
 begin
-    if not exists (select from control where kind <> 'group' and (concurrency is not null or rate is not null)) then
+    if not exists (select from control where kind <> 'group' and (concurrency is not null or rate is not null or held_until > clock_timestamp())) then
         return '{}';
     end if;
     return coalesce((
@@ -293,10 +294,11 @@ begin
             union all
             select 'tenant', tenant, count(*) from job_assigned where tenant is not null group by tenant),
         allowed as (
-            select kind, jsonb_object_agg(key, greatest(0, least(concurrency - coalesce(running.jobs, 0), bucket.jobs))) as keys
+            select kind, jsonb_object_agg(key, case when held_until > clock_timestamp() then 0
+                       else greatest(0, least(concurrency - coalesce(running.jobs, 0), bucket.jobs)) end) as keys
               from control left join running using (kind, key)
               left join lateral (select * from bucket_level(control) where control.rate is not null offset 0) as bucket on true
-             where kind <> 'group' and (concurrency is not null or rate is not null)
+             where kind <> 'group' and (concurrency is not null or rate is not null or held_until > clock_timestamp())
              group by kind)
         select jsonb_object_agg(kind, keys) from allowed), '{}');
 end $$;
@@ -389,7 +391,7 @@ begin
                       and (other.weight > case when other.priority >= 7 then heaviest_urgent else heaviest end) is not true
                       and (readable_json(other.options) -> 'unread' ?| (versions || taker.work_types)) is not true)
                and (allowed -> 'tenant' ->> other.tenant)::integer > 0 is not false
-               and not exists (select from control where is_paused
+               and not exists (select from control where (is_paused or held_until > clock_timestamp())
                        and (kind, key) in (('queue', other.queue), ('tenant', other.tenant), ('group', other."group")))
              limit most),
         placed as (

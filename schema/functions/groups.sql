@@ -18,6 +18,7 @@ declare
     slots   group_slot[];
     open    text[];
     idle    text[];
+    rated   text[];
     grouped integer;
     doomed  tid[];
     passed  tid[];
@@ -38,18 +39,34 @@ begin
     keys := try_keys(array(select distinct key_of(name) from unnest(held) as name));
     select array_agg(its.name), array_agg(its.work_type) into held, types
       from unnest(held, types) as its (name, work_type) join unnest(keys) as key on key = key_of(its.name);
+    if has_rates() then
+        -- Of types with a rate, that of the first job counts; a job of another one waits for the next claim.
+        rated := array(select work_type from work_type where policy ? 'group_rate');
+        select array_agg(coalesce(first.work_type, its.work_type) order by its.place) into types
+          from unnest(held, types) with ordinality as its (name, work_type, place)
+          left join (select distinct on (mine."group") mine."group", mine.work_type
+                       from (select "group", work_type, rank, job_id from job_ready_0 where ctid = any (locked) offset 0) as mine
+                      where mine.work_type = any (rated)
+                      order by mine."group", mine.rank, mine.job_id) as first on first."group" = its.name;
+    end if;
     select array_agg(its), array_agg(its.name) filter (where its.slots > 0 or its.paid_in is not null)
       into slots, open
       from group_slots(held, types) as its;
     with numbered as (
         select ready.tid, ready."group", ready.rank, ready.job_id, its, held.is_holder, row_number() over mine as number,
+               cost.own, sum(cost.own) over mine as spent,
                first_value(ready.rank) over mine as first_rank, first_value(ready.job_id) over mine as first_job
-          from (select ctid as tid, "group", rank, job_id from job_ready_0 where ctid = any (locked) offset 0) as ready
+          from (select ctid as tid, "group", rank, job_id, work_type, weight from job_ready_0 where ctid = any (locked) offset 0) as ready
                left join unnest(slots) as its on its.name = ready."group"
                cross join lateral (select (ready.job_id = any (its.holders)) is true as is_holder) as held
+               cross join lateral (
+                   select case when ready.work_type = its.rated_type then ready.weight
+                               when its.rated_type is not null and ready.work_type = any (rated) then 1e18 else 0 end as own) as cost
         window mine as (partition by ready."group", held.is_holder order by ready.rank, ready.job_id)
     ), judged as materialized (
         select mine.*, (mine."group" is null or mine.is_holder or (mine.number <= (mine.its).slots
+               -- A job starts while a token is left, and takes as many as it costs.
+               and (mine.spent = 0 or mine.spent - greatest(0, least(mine.own, 1e6) - 1) <= (mine.its).tokens)
                -- Scalar subqueries, which the planner does not turn into a join: with old statistics of small tables,
                -- a join would read all rows that a held snapshot keeps, for each claim.
                and (select true from job_ready as other where other."group" = mine."group"
@@ -64,7 +81,8 @@ begin
         select mine.*, mine."group" is not null and mine.is_taken and mine.number = 1 and not mine.is_holder
                        -- One in sixteen, and the next one after a note that is too old to be of use.
                        and ((mine.its).is_stale or hashint8(mine.job_id) & 15 = 0) as is_noted,
-               mine.number = 1 + count(*) filter (where is_taken) over its_group and (mine.its).slots < mine.number as is_first_parked
+               mine.number = 1 + count(*) filter (where is_taken) over its_group
+                   and ((mine.its).slots < mine.number or (mine.its).tokens is not null) as is_first_parked
           from judged as mine
         window its_group as (partition by mine."group", mine.is_holder)
     )
@@ -120,8 +138,10 @@ begin
 end $$;
 
 -- How many more jobs of each group may run now (slots): its limit, which an operator set or its type declares,
--- minus its running jobs and those that hold their place from a wait to the end of the next run (holders). 0 while a group is paused or its rate is used up; paid_in then has the seconds until the
--- next token. A paused group has no holders, as none of its jobs may go on. Without work_types, the type of the oldest parked job counts, whose position is (oldest_rank, oldest_job).
+-- minus its running jobs and those that hold their place from a wait to the end of the next run (holders). 0 while a group is paused or held, or its rate is used up; paid_in then has the seconds until the
+-- next token, or the end of the hold. A paused or held group has no holders, as none of its jobs may go on. Without work_types, the type of the oldest parked job counts, whose position is (oldest_rank, oldest_job).
+-- If that type declares a rate, and no operator has set one, it is rated_type, and tokens has what is left; with work_types, slots do not count these,
+-- as other jobs of the group may have another type.
 --
 -- Also returns where the group's jobs begin, as note_fronts() has noted it: (rank, job_id) for the parked ones,
 -- (ready_rank, ready_job) for the ready ones, assignment for the running ones; before all of them if that is not known.
@@ -137,15 +157,18 @@ declare
 begin
     return query
     select its.name,
-           case when control.is_paused then 0
+           case when control.is_paused or control.held_until > moment then 0
                 else greatest(0, least(coalesce(control.concurrency, (policy ->> 'group_limit')::double precision, 1) - running.jobs
-                    - coalesce(cardinality(hold.jobs), 0), bucket.jobs, 1e6))::integer
+                    - coalesce(cardinality(hold.jobs), 0), bucket.jobs,
+                    case when work_types is null then floor(paced.tokens) end, 1e6))::integer
            end,
-           case when not control.is_paused then bucket.opens_in end,
+           case when control.is_paused is not true then greatest(bucket.opens_in, paced.opens_in,
+                case when control.held_until > moment then extract(epoch from control.held_until - moment) end) end,
            start.rank, start.job_id,
            case when note.is_looked then start.rank else '-infinity' end, case when note.is_looked then start.job_id else 0 end,
            start.assignment, case when note.is_looked then note.looked_at end, note.place,
-           not note.is_looked, oldest.rank, oldest.job_id, case when control.is_paused is not true then hold.jobs end
+           not note.is_looked, oldest.rank, oldest.job_id, case when (control.is_paused or control.held_until > moment) is not true then hold.jobs end,
+           case when paced.tokens is not null then work_type.work_type end, paced.tokens
       from unnest(groups, work_types) as its (name, work_type)
       left join lateral (
             -- No older note is trusted, as it may be from before a failover. A job that becomes ready before the
@@ -170,7 +193,10 @@ begin
             select count(*) as jobs from job_assigned
              where "group" = its.name and assignment >= start.assignment and (job_id = any (hold.jobs)) is not true) as running
       -- Because of offset 0, the function is called only for a group with a rate.
-      left join lateral (select * from bucket_level(control) where control.rate is not null offset 0) as bucket on true;
+      left join lateral (select * from bucket_level(control) where control.rate is not null offset 0) as bucket on true
+      left join lateral (
+            select tokens, opens_in from rate_level(work_type.work_type, its.name, work_type.policy -> 'group_rate')
+             where control.rate is null and work_type.policy ? 'group_rate' offset 0) as paced on true;
 end $$;
 
 -- Notes where the jobs of groups begin: at a job of each that is about to be assigned, as none is ready or parked
@@ -196,7 +222,7 @@ begin
                clock_timestamp(), coalesce(its.looked_at, clock_timestamp())
           from unnest(slots) with ordinality as its
           join unnest(ranks, ids) with ordinality as first (rank, job_id, number) on first.number = its.ordinality
-         where not exists (select from control where kind = 'group' and key = its.name and rate is not null)
+         where its.tokens is null and not exists (select from control where kind = 'group' and key = its.name and rate is not null)
            and ((select true from job_waiting as other where other."group" = its.name and other.waiting_for = 'group'
                    and (other.rank, other.job_id) > (first.rank, first.job_id) limit 1)
              or (select true from job_ready as other where other."group" = its.name
@@ -280,6 +306,28 @@ begin
     return freed;
 end $$;
 
+-- Charges the rates of groups for jobs that start: that of an operator for each, that of a type what they cost, which is their
+-- weight until a handler says otherwise. If the group's next job has to wait for the next token, it waits from now on, and not
+-- from the end of another one. The caller holds the groups' locks.
+create or replace function txqueue.charge_groups(groups text[], types text[], weights integer[]) returns void
+language plpgsql volatile
+set enable_seqscan = off
+as $$
+declare
+    by_operators constant text[] := array(select key from control where kind = 'group' and key = any (groups) and rate is not null);
+    by_types     constant text[] := array(select work_type from work_type where work_type = any (types) and policy ? 'group_rate');
+begin
+    perform charge_control('group', spent.name, spent.jobs)
+       from (select name, count(*)::integer as jobs from unnest(groups) as name where name = any (by_operators) group by name) as spent;
+    perform charge_rate(spent.work_type, spent.name, spent.cost)
+       from (select work_type, name, sum(weight) as cost from unnest(groups, types, weights) as each (name, work_type, weight)
+              where work_type = any (by_types) and name <> all (by_operators) group by work_type, name) as spent;
+    groups := by_operators || array(select name from unnest(groups, types) as each (name, work_type) where work_type = any (by_types));
+    if groups <> '{}' and (free_groups(groups)).rank is not null then
+        perform wake_masters(1);
+    end if;
+end $$;
+
 -- Parks the jobs again that have waited for the next token of their group's rate, by ctid, and makes the first job of each
 -- such group ready, which may be another one by now: it has come since, or the waiting one's queue was paused. A group
 -- whose key another session holds is looked at again in a moment. Returns how many jobs, null for null.
@@ -300,6 +348,8 @@ begin
     )
     select array_agg("group") into groups from its where waiting_for = 'group';
     if groups is not null then
+        -- Others may have begun before them.
+        delete from group_front where "group" = any (groups);
         perform free_groups(groups);
     end if;
     return cardinality(places);

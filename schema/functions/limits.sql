@@ -16,15 +16,17 @@ select counted.tenant, counted.waiting, counted.ready, counted.assigned, counted
   left join txqueue.control on control.kind = 'tenant' and control.key = counted.tenant;
 comment on view txqueue.live_tenants is 'What each tenant has that is not history yet.';
 
--- Lets the jobs of a paused queue, group or tenant start again. Returns whether that changed anything.
+-- Lets the jobs of a paused or held queue, group or tenant start again. Returns whether that changed anything.
 create or replace function txqueue.resume(its_kind text, its_key text, who text) returns boolean
 language plpgsql volatile security definer
 as $$
 declare
     this    control := lock_control(its_kind, its_key);
-    changes boolean := this.is_paused;
+    changes boolean := this.is_paused or coalesce(this.held_until > clock_timestamp(), false);
 begin
     this.is_paused := false;
+    this.held_until := null;
+    this.held_by := null;
     perform save_control(this);
     perform note_action(who, 'resume', its_kind || ' ' || its_key);
     return changes;
@@ -63,19 +65,26 @@ create or replace function txqueue.has_limits() returns boolean
 language sql volatile  -- inlined
 as $$ select coalesce(pg_sequence_last_value('txqueue.has_limits'), 0) = 1 $$;
 
+-- Whether a control neither pauses, holds nor limits anything.
+create or replace function txqueue.is_empty(this control) returns boolean
+language sql stable
+as $$
+    select not this.is_paused and this.concurrency is null and this.rate is null and this.burst = 1 and this.share = 1
+       and this.reserve = 0 and this.backlog is null and (this.held_until > clock_timestamp()) is not true
+$$;
+
 -- Stores a control, or removes it if it is empty, and makes the jobs ready that it delayed.
 create or replace function txqueue.save_control(this control) returns void
 language plpgsql volatile
 as $$
 begin
-    if not this.is_paused and this.concurrency is null and this.rate is null and this.burst = 1 and this.share = 1
-       and this.reserve = 0 and this.backlog is null then
+    if is_empty(this) then
         delete from control where kind = this.kind and key = this.key;
     else
         update control
            set is_paused = this.is_paused, concurrency = this.concurrency, rate = this.rate, burst = this.burst,
                share = this.share, reserve = this.reserve, backlog = this.backlog,
-               is_full = this.is_full and this.backlog is not null
+               is_full = this.is_full and this.backlog is not null, held_until = this.held_until, held_by = this.held_by
          where kind = this.kind and key = this.key;
     end if;
     if this.kind = 'group' then
@@ -256,7 +265,7 @@ language sql stable  -- inlined
 as $$
     select not exists (select from txqueue.control
                         where kind = 'tenant' and key = is_unlimited_tenant.tenant
-                          and (is_paused or concurrency is not null or rate is not null))
+                          and (is_paused or concurrency is not null or rate is not null or held_until > clock_timestamp()))
 $$;
 
 -- Records that jobs with a tenant exist, so that claims search for them from now on.
@@ -302,11 +311,13 @@ begin
     end if;
     return query
     select its.name,
-           case when control.is_paused then 0
+           case when control.is_paused or control.held_until > clock_timestamp() then 0
                 when control.concurrency is null and control.rate is null then null
                 when not its.is_locked then 0
                 else greatest(0, least(control.concurrency - its.running, bucket.jobs)) end::integer,
-           case when control.is_paused or control.concurrency is null and control.rate is null then null
+           case when control.is_paused then null
+                when control.held_until > clock_timestamp() then extract(epoch from control.held_until - clock_timestamp())
+                when control.concurrency is null and control.rate is null then null
                 when not its.is_locked then contended
                 when control.concurrency <= its.running then null
                 else bucket.opens_in end,
@@ -345,6 +356,98 @@ begin
     if jobs < 1 then
         jobs := 0;
         opens_in := (ahead - this.burst + 1) / rate;
+    end if;
+end $$;
+
+-- Whether a type that declares a rate was ever published.
+create or replace function txqueue.has_rates() returns boolean
+language sql volatile  -- inlined
+as $$ select coalesce(pg_sequence_last_value('txqueue.has_rates'), 0) = 1 $$;
+
+-- What is left of the rate that a type declares for a group: tokens, below 0 after jobs that cost more than was left. If that is
+-- less than 1, opens_in has the seconds until it is 1. place is the row that says what is spent.
+create or replace function txqueue.rate_level(
+    its_type text, its_group text, rate jsonb, out tokens double precision, out opens_in double precision, out place tid)
+language plpgsql volatile
+set enable_seqscan = off
+as $$
+declare
+    per_second constant double precision := greatest((rate ->> 'rate')::double precision, 1e-6);
+    last       record;
+    elapsed    double precision;
+begin
+    -- The last row first, so that it does not matter how many former ones a snapshot keeps.
+    select ctid, spent, counted_at into last from spent_rate
+     where "group" = its_group and work_type = its_type order by number desc limit 1;
+    place := last.ctid;
+    elapsed := extract(epoch from clock_timestamp() - last.counted_at);
+    -- After the clock was set back, nothing counts as spent.
+    tokens := (rate ->> 'burst')::double precision - case when elapsed > -1 then greatest(0, last.spent - per_second * greatest(0, elapsed)) else 0 end;
+    if tokens < 1 then
+        -- Not too early: moments are rounded to a microsecond.
+        opens_in := (1 - tokens) / per_second + 1e-6;
+    end if;
+end $$;
+
+-- Charges a cost to the rate that a type declares for a group, if it does; a negative one is given back. The caller holds the
+-- group's lock.
+create or replace function txqueue.charge_rate(its_type text, its_group text, cost double precision) returns void
+language plpgsql volatile
+as $$
+declare
+    rate  constant jsonb := (
+        select policy -> 'group_rate' from work_type where work_type = its_type);
+    level record;
+    spent double precision;
+begin
+    if rate is not null then
+        level := rate_level(its_type, its_group, rate);
+        spent := greatest(0, (rate ->> 'burst')::double precision - level.tokens + cost);
+        insert into spent_rate (work_type, "group", spent, counted_at, paid_at)
+        values (its_type, its_group, spent, clock_timestamp(),
+                clock_timestamp() + make_interval(secs => least(spent / greatest((rate ->> 'rate')::double precision, 1e-6), 1e9)));
+        delete from spent_rate where ctid = level.place;
+    end if;
+end $$;
+
+-- Does what the handlers of ended jobs have said about rates: charges what a job cost more than its weight, or gives it back, and
+-- holds the key of jobs that raised Throttled, so that no job of it starts on any node before their delay is over. It is the
+-- job's group, else its tenant, else its queue. said is an array of objects with job_id, work_type, weight, group, tenant, queue,
+-- cost, and delay if it is to be held. The caller holds the locks of the groups.
+create or replace function txqueue.settle_rates(said jsonb) returns void
+language plpgsql volatile
+as $$
+begin
+    perform charge_rate(its.work_type, its."group", its.cost - its.weight)
+       from jsonb_to_recordset(said) as its (work_type text, "group" text, cost double precision, weight integer)
+      where its.cost is not null and its."group" is not null
+        and not exists (select from control where kind = 'group' and key = its."group" and rate is not null);
+    if not jsonb_path_exists(said, '$[*].delay') then
+        return;
+    end if;
+    -- Before the rows, as in lock_control().
+    if not has_limits() then
+        perform setval('has_limits', 1);
+    end if;
+    insert into control as known (kind, key, held_until, held_by)
+    select distinct on (1, 2) case when "group" is not null then 'group' when tenant is not null then 'tenant' else 'queue' end,
+           coalesce("group", tenant, queue), clock_timestamp() + make_interval(secs => delay), job_id
+      from jsonb_to_recordset(said) as its (job_id bigint, "group" text, tenant text, queue text, delay double precision)
+     where delay is not null
+     order by 1, 2, delay desc
+    on conflict (kind, key) do update set held_until = excluded.held_until, held_by = excluded.held_by
+     where (known.held_until >= excluded.held_until) is not true;
+end $$;
+
+-- Deletes holds that are over, and what says only that rates are paid for.
+create or replace function txqueue.forget_spent() returns void
+language plpgsql volatile
+set enable_seqscan = off
+as $$
+begin
+    delete from spent_rate where paid_at < clock_timestamp() - interval '1 minute';
+    if has_limits() then
+        delete from control as its where held_until < clock_timestamp() and is_empty(its);
     end if;
 end $$;
 

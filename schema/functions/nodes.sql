@@ -55,6 +55,10 @@ create or replace function txqueue.publish(work_types jsonb, its_start timestamp
 language plpgsql volatile security definer
 as $$
 begin
+    -- Before the rows, so that no claim overlooks a rate.
+    if work_types @? '$[*].policy.group_rate' and not has_rates() then
+        perform setval('has_rates', 1);
+    end if;
     insert into work_type as known (work_type, queue, priority, weight, policy, published_at, schema)
     select each.work_type, each.queue, each.priority, each.weight, coalesce(each.policy, '{}'),
            coalesce(its_start, clock_timestamp()), each.schema
@@ -200,6 +204,7 @@ begin
             perform propagate_late_ends();
             perform free_late_groups();
             perform refresh_backlog_flags();
+            perform forget_spent();
         end if;
         select found.cancels, found.restarts into cancels, restarts from find_cancellations(its_incarnation) as found;
     exception when lock_not_available or deadlock_detected or out_of_memory then

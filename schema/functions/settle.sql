@@ -2,7 +2,7 @@
 
 -- Writes the outcomes of jobs that did not just return: an array of objects with job_id, lane, assignment,
 -- outcome ('done', 'retry', 'snooze', 'next', 'unread', 'suspended', 'failed', 'cancelled'), and where they apply delay
--- (seconds), waits (see suspend_job()), error, trace and frames (an error's traceback, see txqueue/store/node/outcomes.py), error_class, log, result, progress, version (of the type that could not read it), and
+-- (seconds), waits (see suspend_job()), error, trace and frames (an error's traceback, see txqueue/store/node/outcomes.py), error_class, log, result, progress, version (of the type that could not read it), cost and throttled (see settle_rates()), and
 -- unstarted if it never ran. Only jobs whose token still holds
 -- are changed. Returns their numbers, whether other jobs may have become ready, and the first of those that are known,
 -- as complete() does.
@@ -48,6 +48,10 @@ begin
             first := least(first, propagate_ends(ended.stopped, 'cancelled', locked));
         end if;
     end if;
+    if ended.of_rates is not null then
+        perform lock_keys(array(select distinct key_of(name) from unnest(groups) as name));
+        perform settle_rates(ended.of_rates);
+    end if;
     if groups <> '{}' then
         first := least(first, free_groups(groups));
         freed := true;
@@ -67,7 +71,7 @@ end $$;
 create or replace function txqueue.end_assigned(
     its_incarnation integer, outcomes jsonb,
     out settled bigint[], out groups text[], out limited boolean, out done bigint[], out failed bigint[], out stopped bigint[],
-    out retried bigint[], out others boolean)
+    out retried bigint[], out others boolean, out of_rates jsonb)
 language plpgsql volatile
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -75,6 +79,8 @@ set enable_nestloop = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
+    -- Members of options that say how the last run ended.
+    passing constant text[] := '{no_key,throttled}';
     often bigint[];
     ran_on bigint[];
 begin
@@ -82,8 +88,10 @@ begin
         select each.*
           from rows from (jsonb_to_recordset(outcomes) as (
                    job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb,
-                   unstarted boolean, progress jsonb, error_class text, log text, trace text, shape text, frames text)) with ordinality
-               as each (job_id, assignment, outcome, delay, error, result, unstarted, progress, error_class, log, trace, shape, frames, place)
+                   unstarted boolean, progress jsonb, error_class text, log text, trace text, shape text, frames text,
+                   cost double precision, throttled boolean)) with ordinality
+               as each (job_id, assignment, outcome, delay, error, result, unstarted, progress, error_class, log, trace, shape, frames,
+                        cost, throttled, place)
     ), said as materialized (
         select distinct on (job_id, assignment) * from given order by job_id, assignment, place
     ), traces as (
@@ -100,7 +108,7 @@ begin
         select gone.*, said.place, said.outcome, said.delay, said.result as its_result, said.progress as its_progress,
                left(said.error_class, 200) as its_class, left(said.log, 8192) as its_log,
                said.outcome in ('retry', 'snooze') as waits,
-               said.unstarted is not true as ran,
+               said.unstarted is not true as ran, said.cost, said.throttled,
                coalesce(said.error || ((select frames_of from traces) ->> said.trace) || said.error, said.error, gone.error) as its_error,
                case when said.outcome not in ('retry', 'failed') then null
                     when (select frames_of from traces) ? said.trace then coalesce(said.shape, said.error)
@@ -135,9 +143,13 @@ begin
             work_type, queue, "group", tenant,
             case when waits and its_class = 'txqueue.errors.KeyUnavailable' then with_no_key(options, its_incarnation)
                  -- The run of a schedule has begun, whenever it goes on: see schedule_runs().
+                 -- How often in a row: see `judge_throttled`.
+                 when throttled then coalesce(options, '{}') - 'no_key'
+                      || jsonb_build_object('throttled', coalesce((options -> 'throttled')::integer, 0) + 1)
+                      || case when options ? 'due' and not options ? 'began' then jsonb_build_object('began', coalesce(started_at, assigned_at)) else '{}' end
                  when outcome = 'snooze' and ran and options ? 'due' and not options ? 'began'
-                 then (options - 'no_key') || jsonb_build_object('began', coalesce(started_at, assigned_at))
-                 when options ? 'no_key' then nullif(options - 'no_key', '{}') else options end, payload,
+                 then (options - passing) || jsonb_build_object('began', coalesce(started_at, assigned_at))
+                 when options ?| passing then nullif(options - passing, '{}') else options end, payload,
             its_error, (select kinds from known) ->> concat(trace, ' ', shape), case when shape is not null then clock_timestamp() end,
             case when waits then result else its_result end,
             case when not waits then coalesce(its_progress, progress) end, followed
@@ -152,8 +164,11 @@ begin
            array_agg(job_id) filter (where runs > 100 and ran and outcome in ('retry', 'failed')),
            array_agg(job_id) filter (where "group" is not null and options ? 'steps' and (ran or not waits)),
            array_agg(job_id) filter (where outcome = 'retry' and options ? 'unique'),
-           exists (select from said where said.outcome in ('next', 'unread', 'suspended'))
-      into settled, groups, limited, done, failed, stopped, often, ran_on, retried, others
+           exists (select from said where said.outcome in ('next', 'unread', 'suspended')),
+           jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
+               'job_id', job_id, 'work_type', work_type, 'weight', weight, 'group', "group", 'tenant', tenant, 'queue', queue,
+               'cost', cost, 'delay', case when throttled then delay end))) filter (where cost is not null or throttled)
+      into settled, groups, limited, done, failed, stopped, often, ran_on, retried, others, of_rates
       from ended;
     if ran_on is not null then
         delete from group_hold where job_id = any (ran_on);

@@ -83,7 +83,7 @@ begin
            and not exists (select from job as other where other.job_id = any (awaited.children) and other."group" = this."group"
                               and other.state in ('waiting', 'ready', 'assigned'));
     end if;
-    this.options := (coalesce(this.options, '{}') - 'no_key')
+    this.options := (coalesce(this.options, '{}') - '{no_key,throttled}'::text[])
         || case when this.options ? 'due' and not this.options ? 'began'
                 then jsonb_build_object('began', coalesce(this.started_at, this.assigned_at)) else '{}' end
         || '{"steps": true}';

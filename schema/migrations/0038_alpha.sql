@@ -31,6 +31,27 @@ create index if not exists action_at_idx on txqueue.action (at) where former is 
 
 comment on sequence txqueue.incarnation is 'The runs of nodes in functions of the alpha, until these are replaced.';
 comment on column txqueue.control.backlog is 'How many jobs of this queue may wait or be ready before more are refused.';
+
+alter table txqueue.control add column if not exists held_until timestamptz, add column if not exists held_by bigint;
+comment on column txqueue.control.held_until is 'No job of it starts before, as a handler raised Throttled.';
+comment on column txqueue.control.held_by is 'The job whose handler did.';
+create sequence if not exists txqueue.has_rates minvalue 0;
+comment on sequence txqueue.has_rates is '1 once a type with a rate was published.';
+create table if not exists txqueue.spent_rate (
+    number      bigint not null generated always as identity,
+    work_type   text collate "C" not null,
+    "group"     text collate "C" not null,
+    spent       double precision not null,
+    counted_at  timestamptz not null,
+    paid_at     timestamptz not null
+);
+comment on table txqueue.spent_rate is
+    'What jobs have spent of the rate that their type declares for each of its groups. Each is a new row, of which the last counts.';
+comment on column txqueue.spent_rate.spent is 'The cost that was not paid for at counted_at.';
+comment on column txqueue.spent_rate.paid_at is 'When all of it is paid for, and the row says nothing.';
+create index if not exists spent_rate_group_work_type_number_idx on txqueue.spent_rate ("group", work_type, number);
+create index if not exists spent_rate_paid_at_idx on txqueue.spent_rate (paid_at);
+
 do $$
 declare
     its_table regclass;
@@ -44,6 +65,9 @@ begin
         execute format('alter table %s rename constraint %I to %I', its_table, former,
                        regexp_replace(former, '^(unfollowed|unfreed)', (select relname from pg_class where oid = its_table)));
     end loop;
+    if not exists (select from pg_attribute where attrelid = 'txqueue.group_slot'::regclass and attname = 'tokens') then
+        alter type txqueue.group_slot add attribute rated_type text, add attribute tokens double precision;
+    end if;
     -- As set_limit() does with the first limit of a backlog.
     if exists (select from txqueue.control where backlog is not null) then
         create index if not exists job_waiting_queue_idx on txqueue.job_waiting (queue);

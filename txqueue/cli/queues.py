@@ -85,6 +85,13 @@ def _limit(name: str) -> Callable[[Mapping[str, Any]], str | None]:
     return lambda row: None if row[name] in (None, _USUAL.get(name)) else f"{row[name]:g}"
 
 
+def _stop(row: Mapping[str, Any]) -> Any:
+    """Return that nothing of it starts, and for how long if a handler raised Throttled."""
+    if row["is_paused"]:
+        return styled("paused", "bold yellow")
+    return row["held_until"] and f"throttled until {local_time(row['held_until'])}"
+
+
 def _details(act: Mapping[str, Any]) -> str:
     """Return the details of an act, without job numbers, which only --json shows."""
     return ", ".join(f"{name} {value}" for name, value in act["detail"].items() if name != "jobs")
@@ -95,7 +102,7 @@ _NO_LIMIT, _NO_ACT = "Nothing is paused or limited.", "No operator has done anyt
 _LIMITS: Columns = {
     "kind": "kind",
     "key": "key",
-    "paused": lambda row: styled("paused", "bold yellow") if row["is_paused"] else None,
+    "paused": _stop,
     ">at a time": _limit("concurrency"),
     ">a second": _limit("rate"),
     ">burst": _limit("burst"),

@@ -15,7 +15,7 @@ import attrs
 from txqueue.django import runs
 from txqueue.django.framework import InvalidTask, changes_of, declared_task, normalize_json
 from txqueue.errors import InvalidWork, UnknownWorkType
-from txqueue.model.job_policy import Priority, Retry, Runtime, UniqueMode
+from txqueue.model.job_policy import Priority, Rate, Retry, Runtime, UniqueMode
 from txqueue.model.keys import KEYS, Key, check_text
 from txqueue.model.names_elsewhere import remedy_for
 from txqueue.model.schedule import Schedule
@@ -41,6 +41,7 @@ class DjangoPolicy(TypedDict, total=False):
     heartbeat: float | timedelta | None
     group: str | Key
     group_limit: int
+    group_rate: Rate | None
     tenant: str | Key
     tags: Mapping[str, str]
     unique: str | Key

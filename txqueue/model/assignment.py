@@ -148,6 +148,8 @@ class SettledJob:
         waits: The steps for which the job waits, if the outcome is ``suspended``.
         frames: The part of the error that failures at the same place share, so that a report has it
             once; see `framed`. None if it has no such part.
+        cost: What the run has cost of its group's rate; None for the job's weight.
+        throttled: Whether no other job of its group, tenant or queue starts before the next run.
     """
 
     job_id: int
@@ -164,6 +166,8 @@ class SettledJob:
     version: str | None = None
     waits: Sequence[Mapping[str, Any]] | None = None
     frames: str | None = field(default=None, eq=False)
+    cost: float | None = None
+    throttled: bool | None = None
 
 
 def framed(line: str, frames: str) -> str:

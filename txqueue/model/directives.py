@@ -45,6 +45,24 @@ class Snooze(Exception):
         self.delay = snooze_delay(delay)
 
 
+class Throttled(Snooze):
+    """Raised or returned by a handler that a service has refused for now, as by HTTP status 429.
+
+    The job runs again after the delay, as the same attempt. Until then no other job of its group
+    starts on any node; without a group, none of its tenant; with neither, none of its queue. The
+    job fails after a thousand such runs in a row.
+
+    Args:
+        retry_after: A number of seconds or a timedelta, from 0 to a hundred years.
+
+    Raises:
+        ValueError: When the delay is negative, too long or not a number.
+    """
+
+    def __init__(self, retry_after: float | timedelta) -> None:
+        super().__init__(retry_after)
+
+
 class Discard(Exception):
     """Raised or returned by a handler to end its job as cancelled: its work is no longer needed.
 
@@ -92,7 +110,7 @@ class Next(Exception):
             raise ValueError(f"a next stage has no option {', '.join(sorted(excluded))}")
 
 
-DIRECTIVES: Final = (Snooze, Discard, Fail, Next)
+DIRECTIVES: Final = (Snooze, Throttled, Discard, Fail, Next)
 """All directives."""
 
 

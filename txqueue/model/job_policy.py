@@ -223,6 +223,45 @@ class Retry:
         return failures >= self.attempts
 
 
+@frozen
+class Rate:
+    """How fast the jobs of one group may start, on all nodes together.
+
+    In any t seconds jobs start that cost ``burst + t * jobs / per`` at most, and one more. A job
+    costs its weight, unless its handler sets ``job.cost``.
+
+    Attributes:
+        jobs: How many jobs of weight 1 start in ``per``.
+        per: A number of seconds or a timedelta.
+        burst: How many may start at once after a pause, 1 to 1,000,000.
+
+    Raises:
+        InvalidWork: When a value is not valid.
+    """
+
+    jobs: float
+    per: float = field(default=1.0, converter=seconds_of)
+    burst: int = 1
+
+    def __attrs_post_init__(self) -> None:
+        are_numbers = is_number(self.jobs) and is_number(self.per) and self.per > 0
+        if not are_numbers or not 1e-6 <= self.a_second <= 1e6:
+            raise InvalidWork(
+                f"{brief(self)} is not a rate of 0.000001 to 1,000,000 jobs a second",
+                "write Rate(60, per=60) for 60 jobs a minute",
+            )
+        if not is_whole(self.burst, 1, MOST_GROUP_LIMIT):
+            raise InvalidWork(
+                f"burst of {brief(self)} is not a whole number from 1 to 1,000,000",
+                "write Rate(60, per=60, burst=5)",
+            )
+
+    @property
+    def a_second(self) -> float:
+        """How many jobs start in a second."""
+        return self.jobs / self.per
+
+
 # What a class has in place of a field until attrs makes it.
 _FIELD = type(attrs.field())
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}")
@@ -272,6 +311,7 @@ _OF_VALUES: tuple[_Rule, ...] = (
     ),
     _of_number("weight", MOST_WEIGHT, "use 1 for an ordinary job, more for a heavy one"),
     _of_number("group_limit", MOST_GROUP_LIMIT, "use 1 to run the jobs of a group one at a time"),
+    _of_kind("group_rate", Rate | None, "not a Rate", "use Rate(60, per=60) for 60 jobs a minute"),
     _of_kind(
         "unique_mode",
         UniqueMode,

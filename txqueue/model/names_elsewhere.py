@@ -27,7 +27,10 @@ OF_CLASSES: Final = _by_name(
         ),
         ("queue", "--queue QUEUE"): "queue_name routing_key",
         ("group and group_limit", "--group GROUP"): (
-            "lock rate_limit concurrency concurrency_limit concurrency_key max_concurrency"
+            "lock concurrency concurrency_limit concurrency_key max_concurrency"
+        ),
+        ("group and group_rate = Rate(60, per=60)", "--group GROUP"): (
+            "rate_limit throttle rate_limiter limiter"
         ),
         ("unique = Key(...) and unique_mode", "--unique KEY"): (
             "queueing_lock unique_for unique_key unique_until dedupe_key deduplication_id"

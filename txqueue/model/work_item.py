@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_origin
 import attrs
 
 from txqueue.errors import InvalidWork, TxqueueError, UnknownWorkType, UnreadablePayload
-from txqueue.model.job_policy import Priority, Retry, Runtime, UniqueMode, check_policy
+from txqueue.model.job_policy import (
+    Priority,
+    Rate,
+    Retry,
+    Runtime,
+    UniqueMode,
+    check_policy,
+)
 from txqueue.model.keys import KEYS, check_keys
 from txqueue.model.record_types import fields_of, is_object_class, is_typed_dict
 from txqueue.model.schedule import Schedule
@@ -50,6 +57,8 @@ class WorkItem:
             and a function in a thread goes on after its attempt has failed.
         runtime: How ``perform`` is run.
         group_limit: How many jobs of a group may run at a time; an operator may override it.
+        group_rate: How fast jobs of each group may start, a `Rate`; None for no limit. A rate that
+            an operator sets for the group takes its place.
         unique_mode: What to do with a new job whose unique key another job holds; by default keep
             the other job and drop the new one.
         expires: Whether a job that has not started by its ``not_after`` is cancelled. If not,
@@ -78,6 +87,7 @@ class WorkItem:
     heartbeat: ClassVar[float | timedelta | None] = None
     runtime: ClassVar[Runtime] = Runtime.TWISTED
     group_limit: ClassVar[int] = 1
+    group_rate: ClassVar[Rate | None] = None
     unique_mode: ClassVar[UniqueMode] = UniqueMode.KEEP
     expires: ClassVar[bool] = False
     redacted: ClassVar[bool] = False

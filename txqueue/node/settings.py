@@ -15,7 +15,7 @@ from twisted.logger import Logger
 
 from txqueue.errors import ConfigurationError
 from txqueue.model.humanize import counted, joined
-from txqueue.model.job_policy import MOST_WEIGHT
+from txqueue.model.job_policy import MOST_WEIGHT, Rate
 from txqueue.model.keys import published_keys
 from txqueue.model.payload_schema import payload_schema
 from txqueue.model.work_item import WorkItem, explicit_policy, known_work_types, type_version
@@ -144,10 +144,15 @@ def policy_row(cls: type[WorkItem]) -> dict[str, Any]:
             "group_limit": cls.group_limit,
             "expires": cls.expires,
             **{name: True for name in ("redacted", "encrypted") if getattr(cls, name)},
+            **_rate(cls.group_rate),
             **_keys(cls),
         },
         "schema": payload_schema(cls),
     }
+
+
+def _rate(rate: Rate | None) -> dict[str, Any]:
+    return {"group_rate": {"rate": rate.a_second, "burst": rate.burst}} if rate else {}
 
 
 def _keys(cls: type[WorkItem]) -> dict[str, Any]:

@@ -301,7 +301,8 @@ class _Drain:
         if ending.settled is None:
             await self._completed(assignment, job_id, ending.results)
             return
-        settled = ending.settled
+        # A hold would last by the server's clock, whatever moment counts as now.
+        settled = evolve(ending.settled, throttled=None)
         if settled.outcome in _LATER and settled.delay is not None:
             settled = evolve(settled, delay=settled.delay + ahead)
         if settled.waits:
@@ -321,7 +322,12 @@ class _Drain:
             is_ended = await self._completed(assignment, job.id, results)
         else:
             result, progress = json.loads(job.result or "null"), json.loads(job.last_progress)
-            done = SettledJob(job.id, assignment.number, "done", result=result, progress=progress)
+            done = SettledJob(
+                *(job.id, assignment.number, "done"),
+                result=result,
+                progress=progress,
+                cost=job.settled_cost,
+            )
             is_ended = await self.session.value(self.given.settle(self.node[1], [done])) == "1"
         if not is_ended:
             raise TokenLost(f"job {job.id} has ended meanwhile", "end it once only")

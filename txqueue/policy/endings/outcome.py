@@ -18,7 +18,7 @@ from txqueue.errors import (
     UnreadablePayload,
 )
 from txqueue.model.assignment import JobKey, SettledJob, framed
-from txqueue.model.directives import Discard, Fail, Snooze, snooze_delay
+from txqueue.model.directives import Discard, Fail, Snooze, Throttled, snooze_delay
 from txqueue.model.foreign import class_name, is_a, looked, path_of, text_of
 from txqueue.model.job_policy import Retry
 from txqueue.model.work_item import NotRead
@@ -77,6 +77,8 @@ KEYLESS_PAUSE = 60.0
 KEYLESS = "txqueue.errors.KeyUnavailable"
 # Seconds, on average, until the next run of a job that got no connection to the database.
 CONNECTIONLESS_PAUSE = 5.0
+# So many runs in a row may end by Throttled before the job fails.
+MOST_THROTTLED = 1000
 # What precedes the error, in the text stored with a done job, of a handler that failed after that.
 LATE = "after its transaction had committed, the handler failed: "
 # Errors that decide the outcome by themselves.
@@ -96,6 +98,7 @@ class Verdict:
         error_class: The class of the error that failed the attempt; None if there was none.
         version: The version of the work type that could not read the payload.
         frames: The part of the error that failures at the same place share, if it has one.
+        throttled: Whether other jobs of the same key wait for the delay, too; True or None.
     """
 
     outcome: str
@@ -105,6 +108,7 @@ class Verdict:
     error_class: str | None = None
     version: str | None = None
     frames: str | None = field(default=None, eq=False)
+    throttled: bool | None = None
 
     def of(self, job: JobKey) -> SettledJob:
         """Return this outcome as the outcome of a given job."""
@@ -113,6 +117,7 @@ class Verdict:
         settled.error = None if self.error is None else self.error[:LONGEST_TEXT]
         settled.error_class, settled.frames = self.error_class, self.frames
         settled.stage, settled.version = self.stage, self.version
+        settled.throttled = self.throttled
         return settled
 
 
@@ -123,7 +128,7 @@ RUN_AGAIN = Verdict("snooze", delay=0.0)
 """The outcome of a run that the node's lease or an operator ended: run again, spend no attempt."""
 
 
-def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
+def judge(error: object, retry: Retry, failures: int, chance: float, throttled: int = 0) -> Verdict:
     """Decide the outcome of an attempt from the error of its handler.
 
     Args:
@@ -131,6 +136,7 @@ def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
         retry: The retry policy of the work type.
         failures: The number of attempts spent before this one.
         chance: A random number in [0, 1) that decides the jitter.
+        throttled: How many runs before this one ended by `Throttled`, in a row.
 
     Returns:
         The outcome.
@@ -139,7 +145,7 @@ def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
     unread = ""
     if is_a(error, NotRead) or (is_a(error, *DECISIVE) and not is_a(error, UnreadablePayload)):
         try:
-            return _verdict_of_class(error)
+            return _verdict_of_class(error, throttled)
         except BaseException as broken:
             unread = f"its {class_name(error)} cannot be read: {summary_of(broken)}\n\n"
     text, frames = _error_parts(error)
@@ -157,12 +163,12 @@ def _is_fatal(error: object, retry: Retry) -> bool:
     return looked(lambda: _is_kept(error) or isinstance(error, retry.fatal), False)
 
 
-def _verdict_of_class(error: Any) -> Verdict:
+def _verdict_of_class(error: Any, throttled: int) -> Verdict:
     """Return the outcome that the error's class decides by itself."""
     if is_a(error, NotRead):
         return Verdict("unread", error=storable(text_of(error)), version=error.version)
     if is_a(error, Snooze):
-        return Verdict("snooze", delay=snooze_delay(error.delay))
+        return _snoozed(error, throttled + 1)
     if is_a(error, Discard):
         return Verdict("cancelled", error=storable(text_of(error.reason)) or None)
     if is_a(error, Fail):
@@ -172,6 +178,13 @@ def _verdict_of_class(error: Any) -> Verdict:
         text = storable(text_of(error))
         return Verdict("snooze", delay=KEYLESS_PAUSE, error=text, error_class=KEYLESS)
     return Verdict("failed", error=storable(text_of(error)), error_class=error_class(error))
+
+
+def _snoozed(error: Any, times: int) -> Verdict:
+    delay, is_throttled = snooze_delay(error.delay), is_a(error, Throttled)
+    if not is_throttled or times < MOST_THROTTLED:
+        return Verdict("snooze", delay=delay, throttled=is_throttled or None)
+    return Verdict("failed", error=f"throttled {times:,} times in a row, last for {delay:g} s")
 
 
 def judge_cancelled(error: object, who: str) -> Verdict:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC
+from itertools import chain
 
 from attrs import evolve, frozen
 
@@ -27,6 +28,7 @@ from txqueue.policy.findings.limits import (
     held_back,
     in_clear,
     locked,
+    throttled,
     unreadable,
 )
 from txqueue.policy.findings.obstacles import unknown
@@ -53,7 +55,7 @@ class Explanation:
         job_id: The job's number.
         state: The job's state.
         reason: One word for programs: ``time, backoff, workset, rate, group, parents, unique,
-            signal, sleep, call, unknown_type, no_key, unreadable, damaged, pause,
+            signal, sleep, call, unknown_type, no_key, unreadable, damaged, pause, throttled,
             no_capable_node, no_worker, suspect, locked, limit, reserve, no_free_capacity, next,
             assigned, running, rescue, done, failed, quarantine, cancelled``.
         detail: The reason in one sentence for people.
@@ -118,6 +120,8 @@ def _ready(facts: Facts) -> Blocker:
 
 # Nothing else can stop these jobs: they have a node, or have ended, or all has been looked at.
 _SETTLED = ("next", "assigned", "running", "done", "failed", "cancelled", "quarantine")
+# What stops all jobs of a group.
+_HOLDS = ("pause", "throttled")
 _NOTHING = Blocker("next", "nothing delays it", "nothing: a node claims it in a moment")
 
 
@@ -178,8 +182,8 @@ def _for_time(facts: Facts) -> Blocker:
     job = facts["job"]
     if facts.get("unread") and not job["attempt"]:
         return unreadable(facts)
-    if (keyless := next(without_its_key(facts), None)) is not None:
-        return keyless
+    if (hold := next(chain(without_its_key(facts), throttled(facts)), None)) is not None:
+        return hold
     left = until(facts, job["not_before"])
     now = f"to run it now: txqueue retry {job['job_id']}"
     if (workset := facts.get("workset")) and not job["error"]:
@@ -206,7 +210,7 @@ def _early(facts: Facts) -> Blocker:
 
 def _for_rate(facts: Facts) -> Blocker:
     pause = next(held_back(facts, "group"), None)
-    if pause is not None and pause.reason == "pause":
+    if pause is not None and pause.reason in _HOLDS:
         return pause
     if is_due(facts):
         return _ready(facts)
@@ -237,7 +241,7 @@ def _for_unique(facts: Facts) -> Blocker:
 
 def _for_group(facts: Facts) -> Blocker:
     hold = next(held_back(facts, "group"), None)
-    if hold is not None and hold.reason == "pause":
+    if hold is not None and hold.reason in _HOLDS:
         return hold
     if (ahead := next(behind_group(facts), hold)) is not None:
         return ahead

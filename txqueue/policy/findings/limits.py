@@ -20,6 +20,7 @@ from txqueue.policy.findings.reason import (
     control,
     raised,
     seconds_between,
+    shown_moment,
     until,
 )
 
@@ -41,10 +42,12 @@ def locked(facts: Facts) -> Iterator[Blocker]:
 
 
 def held_back(facts: Facts, kind: str) -> Iterator[Blocker]:
-    """Yield the pause and the limits of the job's queue, tenant or group."""
+    """Yield the pause, the hold and the limits of the job's queue, tenant or group."""
     limits, key = control(facts, kind), facts["job"][kind]
     if limits.get("is_paused"):
         yield _paused(kind, key)
+    elif is_held(facts, kind):
+        yield _throttled(facts, kind)
     if kind != "group":
         yield from _at_limit(facts, kind)
     ahead = limits.get("ahead") or 0
@@ -111,7 +114,9 @@ def for_rate(facts: Facts) -> Blocker:
     """Return why a job waits for the next token of its group's rate."""
     job = facts["job"]
     left = until(facts, job["not_before"])
-    detail = f"its group {job['group']} may start only {_rate(control(facts, 'group'))}"
+    limits = control(facts, "group")
+    rate = limits if limits.get("rate") else facts["group"]["rate"] or {}
+    detail = f"its group {job['group']} may start only {_rate(rate)}"
     return Blocker(
         "rate", f"{detail}; this job may start {left}", raised("group", job["group"], "--rate")
     )
@@ -128,6 +133,27 @@ def _holder_text(facts: Facts, holder: Mapping[str, Any]) -> str:
 def _paused(kind: str, key: str) -> Blocker:
     what = f"the {kind} {key} is paused"
     return Blocker("pause", what, resume_command(kind, key), Gravity.ACT, "paused")
+
+
+def is_held(facts: Facts, kind: str) -> bool:
+    """Tell whether no job of the job's queue, tenant or group starts now, as one was throttled."""
+    held_until = control(facts, kind).get("held_until")
+    return held_until is not None and seconds_between(held_until, facts["now"]) > 0
+
+
+def throttled(facts: Facts) -> Iterator[Blocker]:
+    """Yield that the job has to wait because its own handler was throttled."""
+    for kind in ("group", "tenant", "queue"):
+        if control(facts, kind).get("held_by") == facts["job"]["job_id"] and is_held(facts, kind):
+            yield _throttled(facts, kind)
+
+
+def _throttled(facts: Facts, kind: str) -> Blocker:
+    limits, key = control(facts, kind), facts["job"][kind]
+    moment = f"{shown_moment(limits['held_until'])} ({until(facts, limits['held_until'])})"
+    detail = f"the {kind} {key} is throttled until {moment} by job {limits['held_by']}"
+    remedy = f"nothing: it goes on then; to end that now: {resume_command(kind, key)}"
+    return Blocker("throttled", detail, remedy)
 
 
 def _rate(limits: Mapping[str, Any]) -> str:

@@ -32,8 +32,10 @@ _LONGEST_LINE: Final = 500
 _ALIKE: Final = "".join(map(chr, range(128))).translate(str.maketrans("23456789", "11111111"))
 _VALUES: Final = attrgetter(*_NAMES)
 # What few outcomes have.
-_RARE: Final = attrgetter("result", "progress", "stage", "version", "waits", "unstarted")
-_NONE: Final = (None, None, None, None, None, False)
+_RARE: Final = attrgetter(
+    "result", "progress", "stage", "version", "waits", "cost", "throttled", "unstarted"
+)
+_NONE: Final = (None, None, None, None, None, None, None, False)
 _encoded: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 

@@ -387,7 +387,10 @@ def about_controls(
         limit: The largest number of rows.
         queue: Only those of this queue; None for all.
     """
-    columns = "kind, key, is_paused, concurrency, rate, burst, share, reserve, backlog, is_full"
+    columns = (
+        "kind, key, is_paused, concurrency, rate, burst, share, reserve, backlog, is_full, held_by,"
+        " case when held_until > clock_timestamp() then held_until end as held_until"
+    )
     return ask(
         f"select {columns} from {schema}.control"
         " where (%s::text is null or (kind || ' ' || key) collate \"C\" > %s)"

@@ -32,7 +32,7 @@ from txqueue.web.relations import relations
 
 T = TypeVar("T")
 # What delays a job by a time or limit that the application or an operator has chosen.
-_PLANNED = frozenset({"time", "rate", "limit"})
+_PLANNED = frozenset({"time", "rate", "limit", "throttled"})
 # Its last error says the same.
 _SAID = frozenset({"failed", "quarantine"})
 _NO_STEPS: Final[dict[str, Any]] = {"steps": [], "signals": []}

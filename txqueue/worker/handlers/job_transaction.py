@@ -46,7 +46,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 _COMPLETE_ONE: Final = """
     select {schema}.complete_one(
         its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_result => %s,
-        its_progress => %s, its_lane => %s)"""
+        its_progress => %s, its_lane => %s, its_cost => %s)"""
 
 _NOTE_LATE: Final = """
     select {schema}.note_late_{what}(
@@ -176,7 +176,7 @@ class _Completing(AbstractAsyncContextManager[Transaction]):
         token, lane = job.token, job.assignment.lane
         return self._complete_one, (
             *(token.incarnation, token.assignment, job.id),
-            *(job.result, job.last_progress, lane),
+            *(job.result, job.last_progress, lane, job.settled_cost),
         )
 
 

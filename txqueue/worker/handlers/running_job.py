@@ -16,11 +16,13 @@ from txqueue.errors import InvalidWork, TransactionMisused, TxqueueError
 from txqueue.model.assignment import AssignedJob, Assignment, JobKey
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.foreign import class_name, is_a, looked
+from txqueue.model.humanize import brief
 from txqueue.model.job import Token
 from txqueue.model.job_filters import tags_of
 from txqueue.model.results import encode_result, encode_results, result_type
 from txqueue.model.run_log import RunLog
 from txqueue.model.schedule import zoned
+from txqueue.model.storable import is_number
 from txqueue.model.work_item import WorkItem
 from txqueue.policy.endings.outcome import storable
 from txqueue.store.enqueueing.awaited_calls import AwaitedCalls, awaited
@@ -218,6 +220,8 @@ def no_store(job_id: int) -> InvalidWork:
 
 
 LONGEST_NOTE = 200
+MOST_COST: Final = 1_000_000_000
+"""The most that a run may cost of its group's rate."""
 OpenTransaction = Callable[["RunningJob"], "AbstractAsyncContextManager[Transaction]"]
 
 
@@ -328,7 +332,7 @@ class Parents:
 
 
 class RunningJob(DurableJob):
-    """A job while its handler runs; the argument of `perform`. A handler cannot set its attributes.
+    """A job while its handler runs; the argument of `perform`. A handler can set only its cost.
 
     Attributes:
         id: The job's number.
@@ -378,9 +382,11 @@ class RunningJob(DurableJob):
     _progress: str | None
     _its_steps: JobSteps
     _calls: AwaitedCalls
+    _cost: float
 
     __slots__ = (
         "_calls",
+        "_cost",
         "_handler",
         "_has_beaten",
         "_its_steps",
@@ -406,7 +412,47 @@ class RunningJob(DurableJob):
         "work_type",
     )
 
+    @property
+    def cost(self) -> float:
+        """What the run costs of the ``group_rate``: its weight, unless the handler sets this.
+
+        A handler that learns it only from the answer, such as the tokens of a model, sets it before
+        it ends: the difference then delays the next jobs of the group, or is given back.
+
+        Raises:
+            InvalidWork: When it is set to what is no number from 0 to 1,000,000,000, or after the
+                job's own transaction has completed the job.
+        """
+        return getattr(self, "_cost", float(self.weight))
+
+    @cost.setter
+    def cost(self, cost: float) -> None:
+        if self.is_completed:
+            what = f"job {self.id} is completed, and its cost can no longer be set"
+            raise InvalidWork(what, "set job.cost inside of job.transaction()")
+        if not is_number(cost) or not 0 <= cost <= MOST_COST:
+            what = (
+                f"the cost of job {self.id} is {brief(cost)}, not a number from 0 to {MOST_COST:,}"
+            )
+            raise InvalidWork(what, "set what the run has cost, in the unit of its group_rate")
+        change(self, _cost=float(cost))
+        self.write_end_apart()
+
+    @property
+    def settled_cost(self) -> float | None:
+        """What the handler has set as the cost; None if it has set none."""
+        return getattr(self, "_cost", None)
+
+    @property
+    def times_throttled(self) -> int:
+        """How many runs before this one ended by `Throttled`, in a row."""
+        times = self.terms.get("throttled") if isinstance(self.terms, dict) else 0
+        return times if isinstance(times, int) else 0
+
     def __setattr__(self, name: str, value: object) -> None:
+        if name == "cost":
+            object.__setattr__(self, name, value)
+            return
         raise AttributeError(
             f"a handler cannot set job.{name}: the job's attributes are read-only;"
             " what the handler returns is the job's result"
@@ -533,7 +579,7 @@ class RunningJob(DurableJob):
             change(self, _calls=calls)
         if self.within is None:
             # Otherwise the end of that transaction looks at them.
-            self.note_steps()
+            self.write_end_apart()
         return self._calls
 
     def _has_told(self) -> bool:
@@ -546,8 +592,8 @@ class RunningJob(DurableJob):
         self._its_steps.waits.close()
         return self._its_steps.waits.is_over
 
-    def note_steps(self) -> None:
-        """Note that the job has steps, with which its end must be written."""
+    def write_end_apart(self) -> None:
+        """Have the job's end written by itself: the job has steps, or a cost of its own."""
         if self.last_progress is None:
             change(self, last_progress=NO_PROGRESS)
 
@@ -565,7 +611,7 @@ class RunningJob(DurableJob):
                 raise no_store(self.id)
             is_first = not (self.terms or {}).get("steps")
             change(self, _its_steps=JobSteps(self, self.assignment.steps, is_first=is_first))
-            self.note_steps()
+            self.write_end_apart()
         return self._its_steps
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:

@@ -24,7 +24,8 @@ from txqueue.errors import (
     TimedOut,
     UnknownWorkType,
 )
-from txqueue.model.foreign import derives_from
+from txqueue.model.directives import DIRECTIVES
+from txqueue.model.foreign import derives_from, is_a
 from txqueue.model.job_policy import Retry
 from txqueue.model.results import (
     ANY_KIND,
@@ -351,6 +352,9 @@ class JobSteps:
             except Exception as error:
                 failures += 1
                 if retry is None or retry.is_spent(failures) or isinstance(error, retry.fatal):
+                    raise
+                # What is about the job, such as Throttled.
+                if is_a(error, *DIRECTIVES):
                     raise
             await awaitable(self._store.pause(retry.delay(failures, random.random())))
 

@@ -26,7 +26,7 @@ from typing import (
 import attrs
 
 from txqueue.errors import InvalidWork
-from txqueue.model.job_policy import Retry, Runtime, UniqueMode
+from txqueue.model.job_policy import Rate, Retry, Runtime, UniqueMode
 from txqueue.model.keys import Key
 from txqueue.model.names_elsewhere import remedy_for
 from txqueue.model.schedule import Schedule
@@ -64,6 +64,7 @@ class TaskPolicy(TypedDict, total=False):
     runtime: Runtime
     group: str | Key
     group_limit: int
+    group_rate: Rate | None
     tenant: str | Key
     tags: Mapping[str, str]
     unique: str | Key

@@ -127,6 +127,7 @@ class ThreadJob(Blocking[RunningJob]):
         id: The job's number.
         attempt: The number of this run, from 1.
         weight: The share of the worker's capacity that the job takes.
+        cost: What the run costs of the ``group_rate``; a function may set it.
         work_type: The name of its work type.
         due: The schedule's moment for which the job was enqueued; None without a schedule.
         tags: The tags that the job was enqueued with; they cannot be changed.
@@ -138,6 +139,7 @@ class ThreadJob(Blocking[RunningJob]):
     id: int
     attempt: int
     weight: int
+    cost: float
     work_type: str
     due: datetime | None
     tags: Mapping[str, str]

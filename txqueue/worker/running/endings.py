@@ -290,7 +290,8 @@ class Endings:
             with within_span(job):
                 verdict = _judge_next(error, job, self._longest_result)
         else:
-            verdict = judge(error, retry, job.attempt - 1, random.random())
+            chance = random.random()
+            verdict = judge(error, retry, job.attempt - 1, chance, job.times_throttled)
         settled = verdict.of(job.key)
         if verdict.outcome not in ("retry", "failed"):
             self.settle(job, settled)
@@ -313,7 +314,8 @@ class Endings:
     def settle(self, job: RunningJob, settled: SettledJob) -> None:
         """Note the outcome of a job that did not just return."""
         if job.last_progress is not None:
-            settled = evolve(settled, progress=json.loads(job.last_progress))
+            progress = json.loads(job.last_progress)
+            settled = evolve(settled, progress=progress, cost=job.settled_cost)
         if job.log is not None or job.span is not None:
             end_records(job, settled.outcome)
         self._settled.append(settled)

@@ -328,7 +328,7 @@ class Performer:
             if terms is not None:
                 check_terms(terms)
                 if "steps" in terms:
-                    job.note_steps()
+                    job.write_end_apart()
             if kind is None:
                 kind = self._learn(assigned.work_type)
             if kind.takes_thread and not self._threads.free:

@@ -8,7 +8,7 @@ from twisted.internet import defer
 from twisted.internet.defer import FirstError
 from twisted.python.failure import Failure
 
-from txqueue import Discard, Fail, Retry, Snooze
+from txqueue import Discard, Fail, Retry, Snooze, Throttled
 from txqueue.errors import InvalidWork, JobFailed, UnknownWorkType, UnreadablePayload
 from txqueue.model.assignment import JobKey, framed
 from txqueue.model.work_item import NotRead
@@ -45,6 +45,7 @@ KEPT = kept(JobFailed("called by a step", ""))
         (Snooze(5), 0, "snooze", 5.0),
         (Snooze(5), 7, "snooze", 5.0),
         (Snooze(0), 0, "snooze", 0.0),
+        (Throttled(30), 7, "snooze", 30.0),
         (Discard("no need"), 0, "cancelled", None),
         (Discard(), 0, "cancelled", None),
         (Fail("broken"), 0, "failed", None),
@@ -68,6 +69,14 @@ def test_the_outcome(
     """Exceptions are retried while attempts are left; the special ones say what they want."""
     verdict = judge(error, RETRY, failures, 0.5)
     assert (outcome, delay) == (verdict.outcome, verdict.delay)
+
+
+def test_throttled_for_ever_fails() -> None:
+    """After a thousand runs in a row, in which no attempt was spent."""
+    verdicts = [judge(Throttled(30), RETRY, 0, 0.5, times) for times in (0, 998, 999)]
+    assert [each.outcome for each in verdicts] == ["snooze", "snooze", "failed"]
+    assert [each.throttled for each in verdicts] == [True, True, None]
+    assert verdicts[-1].error == "throttled 1,000 times in a row, last for 30 s"
 
 
 @pytest.mark.parametrize(

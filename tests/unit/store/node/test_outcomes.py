@@ -67,6 +67,7 @@ EACH: dict[str, Any] = {
     **{"job_id": 1, "assignment": 2, "outcome": "retry", "delay": 1.5, "error": "E: no"},
     **{"result": {"a": 1}, "progress": 0, "stage": {"to": "next"}, "unstarted": True},
     **{"error_class": "shop.E", "log": "a line", "version": "2", "waits": [{"step": 1}]},
+    **{"cost": 2.5, "throttled": True},
 }
 
 

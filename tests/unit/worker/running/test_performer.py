@@ -9,7 +9,7 @@ from attrs import define
 from twisted.internet.defer import CancelledError, Deferred
 
 from tests.unit.worker.performing import INCARNATION, Handled, Harness, entry
-from txqueue import Discard, Fail, Retry, RunningJob, Snooze, WorkItem
+from txqueue import Discard, Fail, Retry, RunningJob, Snooze, Throttled, WorkItem
 from txqueue.model.assignment import AssignedJob
 from txqueue.model.work_item import type_version
 from txqueue.store.enqueueing.transaction import Transaction
@@ -197,10 +197,11 @@ def test_a_result_that_cannot_be_stored_fails_the_job() -> None:
     ("said", "expected"),
     [
         (Snooze(5), {"outcome": "snooze", "delay": 5.0}),
+        (Throttled(5), {"outcome": "snooze", "delay": 5.0, "throttled": True}),
         (Discard("no need"), {"outcome": "cancelled", "error": "no need"}),
         (Fail("broken"), {"outcome": "failed", "error": "broken"}),
     ],
-    ids=["snooze", "discard", "fail"],
+    ids=["snooze", "throttled", "discard", "fail"],
 )
 def test_what_a_handler_says_is_settled(
     how: str, said: Exception, expected: dict[str, object]

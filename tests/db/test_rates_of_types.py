@@ -1,0 +1,179 @@
+"""The rates that work types declare for their groups, and handlers that raise Throttled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.db.masters import Master
+from tests.db.stored import Taken
+from tests.db.test_explain import explained
+from tests.db.test_limits import limit, resume
+from tests.waiting import eventually
+
+HOURLY = {"rate": 1 / 3600, "burst": 1}
+
+
+def declare(node: Master, work_type: str = "test.kind", **rate: float) -> None:
+    """Publish a work type with a rate for its groups, of which a hundred jobs may run at a time."""
+    node.publish(work_type, policy={"group_limit": 100, "group_rate": {**HOURLY, **rate}})
+
+
+def at_once(node: Master) -> list[int]:
+    """Claim until there is nothing to claim; return the numbers of the jobs."""
+    taken: list[int] = []
+    while ids := node.take(work_types=["test.kind", "test.other"]).ids:
+        taken += ids
+    return taken
+
+
+def throttle(node: Master, chunk: Taken, delay: float = 60.0) -> None:
+    """End the only job of a chunk as a handler that raises Throttled."""
+    node.settle(chunk, "snooze", delay=delay, throttled=True)
+
+
+def end_holds(node: Master) -> None:
+    """Have the time pass until no key is held, and what waits for that is due."""
+    node.cursor.execute("update txqueue.control set held_until = clock_timestamp()")
+    node.cursor.execute("update txqueue.job_waiting set not_before = clock_timestamp()")
+
+
+def test_each_group_has_the_rate_of_its_type(node: Master) -> None:
+    """Its burst starts at once, of each group, and jobs without a group have no rate."""
+    declare(node, burst=2)
+    groups = [{"group": group} for group in "ab" for _ in range(3)]
+    ids = node.enqueue(*groups, {}, {}, {})
+    assert sorted(at_once(node)) == [*ids[:2], *ids[3:5], *ids[6:]]
+    assert node.waiting("rate") == [ids[2], ids[5]]
+    assert explained(node, ids[2]).reason == "rate"
+
+
+@pytest.mark.parametrize("source", ["type", "operator"])
+async def test_the_next_job_starts_while_others_run(node: Master, source: str) -> None:
+    """When a token is there, not when a job of the group ends."""
+    if source == "type":
+        declare(node, rate=10)
+    else:
+        limit(node, "group", "g", rate=10.0, concurrency=10)
+    ids = node.enqueue(*[{"group": "g"} for _ in range(3)])
+    taken: list[int] = []
+
+    def took() -> bool:
+        taken.extend(node.claimed_ids())
+        return len(taken) == 3
+
+    await eventually(took)
+    assert taken == ids
+
+
+def test_an_operators_rate_takes_the_place_of_that_of_the_type(node: Master) -> None:
+    """It counts jobs, whatever they cost."""
+    declare(node)
+    limit(node, "group", "g", rate=HOURLY["rate"], burst=3, concurrency=10)
+    ids = node.enqueue(*[{"group": "g", "weight": 5} for _ in range(5)])
+    assert at_once(node) == ids[:3]
+
+
+def test_types_of_one_group_have_rates_of_their_own(node: Master) -> None:
+    """A type without a rate is not held up, but by a job of the group that goes first."""
+    declare(node)
+    node.publish("test.other", policy={"group_limit": 100})
+    other = {"work_type": "test.other", "group": "g"}
+    first, token, waits, _ = node.enqueue(other, {"group": "g"}, {"group": "g"}, other)
+    assert sorted(at_once(node)) == [first, token]
+    assert node.waiting("rate") == [waits]
+
+
+@pytest.mark.parametrize(("weights", "started"), [((3, 1, 1), 2), ((2, 2, 1), 2), ((9, 1), 1)])
+def test_a_job_costs_its_weight(node: Master, weights: tuple[int, ...], started: int) -> None:
+    """It starts while a token is left, and the jobs after it wait until it is paid for."""
+    declare(node, burst=4)
+    ids = node.enqueue(*[{"group": "g", "weight": weight} for weight in weights])
+    assert at_once(node) == ids[:started]
+
+
+@pytest.mark.parametrize(("cost", "started"), [(0, 2), (1, 1), (3, 0)])
+def test_a_handler_settles_what_its_job_has_cost(node: Master, cost: float, started: int) -> None:
+    """What it did not use is given back at once; what it used more delays the next ones."""
+    declare(node, burst=2)
+    first, *others = node.enqueue(*[{"group": "g"} for _ in range(4)])
+    (chunk,) = node.claim(1)
+    assert chunk.ids == [first]
+    node.settle(chunk, "done", cost=cost)
+    assert at_once(node) == others[:started]
+
+
+@pytest.mark.parametrize(
+    ("key", "others", "held"),
+    [
+        ({"group": "g", "tenant": "t"}, [{"group": "g"}, {"tenant": "t"}, {}], 1),
+        ({"tenant": "t"}, [{"tenant": "t"}, {"tenant": "u"}, {}], 1),
+        ({}, [{}, {"tenant": "t"}, {"group": "g"}], 3),
+    ],
+    ids=["group", "tenant", "queue"],
+)
+def test_a_throttled_job_holds_its_key(
+    node: Master, key: Mapping[str, Any], others: list[dict[str, Any]], held: int
+) -> None:
+    """Its group, else its tenant, else its queue: until the delay is over, on all nodes."""
+    (job,) = node.enqueue(dict(key))
+    (chunk,) = node.claim()
+    throttle(node, chunk)
+    ids = node.enqueue(*others)
+    assert sorted(at_once(node)) == ids[held:]
+    for each in (job, *ids[:held]):
+        told = explained(node, each)
+        assert told.reason == "throttled"
+        assert f"by job {job}" in told.detail
+    end_holds(node)
+    assert sorted(at_once(node)) == [job, *ids[:held]] if "group" not in key else [job]
+
+
+def test_a_throttled_run_spends_no_attempt(node: Master) -> None:
+    """The worker gets how many there were in a row, so that it can end them."""
+    (job,) = node.enqueue({"options": {"attempts": 2}})
+    for times in (None, 1, 2):
+        (chunk,) = node.claim()
+        assert chunk.jobs[0].terms.get("throttled") == times
+        assert chunk.jobs[0].attempt == 1
+        throttle(node, chunk, 0)
+    node.settle(node.claim()[0], "retry", delay=0)
+    assert node.job(job)["options"] == {"attempts": 2}
+
+
+@pytest.mark.parametrize("key", [{"tenant": "t"}, {}], ids=["tenant", "queue"])
+def test_a_claim_says_when_a_hold_ends(node: Master, key: dict[str, Any]) -> None:
+    """So that an idle node wakes for it. The longest of several holds counts."""
+    node.enqueue(*[dict(key) for _ in range(3)])
+    chunks = [node.claim(1)[0] for _ in range(2)]
+    for chunk, delay in zip(chunks, (30, 20), strict=True):
+        throttle(node, chunk, delay)
+    node.cursor.execute("delete from txqueue.job_waiting")
+    assert 20 < (node.take().due_in or 0) <= 30
+
+
+def test_resuming_ends_a_hold(node: Master) -> None:
+    """As it ends a pause."""
+    node.enqueue({"group": "g"})
+    throttle(node, node.claim()[0])
+    (job,) = node.enqueue({"group": "g"})
+    assert node.claimed_ids() == []
+    resume(node, "group", "g")
+    assert node.claimed_ids() == [job]
+
+
+def test_nothing_is_kept_of_what_is_over(node: Master) -> None:
+    """Holds that have ended, and rates that are paid for, are forgotten by a heartbeat."""
+    declare(node)
+    node.enqueue({"group": "g"})
+    throttle(node, node.claim()[0])
+    limit(node, "group", "other", concurrency=2)
+    node.cursor.execute(
+        "update txqueue.control set held_until = now() where held_until is not null"
+    )
+    node.cursor.execute("update txqueue.spent_rate set paid_at = now() - interval '1 hour'")
+    node.value("select txqueue.forget_spent()")
+    assert node.column("select key from txqueue.control") == ["other"]
+    assert node.value("select count(*) from txqueue.spent_rate") == 0
