@@ -40,6 +40,7 @@ view workset_status (name text, work_type text, source text, size smallint, batc
 
 -- acts
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker
+enqueue_by_operator(its_work_type text, its_payload jsonb, who text) returns bigint;  -- worker
 repeat(its_job_id bigint, who text, its_payload jsonb = null) returns bigint;  -- worker
 repeat_archived(its_job_id bigint, columns jsonb, its_payload jsonb, its_options jsonb, who text)
     returns bigint;  -- worker

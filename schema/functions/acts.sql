@@ -64,6 +64,17 @@ begin
     select set_config('queue_rows.act', action_id::text, true) into what from noted;
 end $$;
 
+-- Enqueues a job with the policy and the keys of its type. Returns its number.
+create or replace function txqueue.enqueue_by_operator(its_work_type text, its_payload jsonb, who text) returns bigint
+language plpgsql volatile security definer
+as $$
+declare
+    number constant bigint := enqueue(its_work_type, its_payload, null, options => '{"keys": true}');
+begin
+    perform note_action(who, 'enqueue', format_job_ids(array[number]), jsonb_build_object('jobs', array[number]));
+    return number;
+end $$;
+
 -- Enqueues a copy of an ended job, with another payload if one is given: see enqueue_again(). Returns the number.
 create or replace function txqueue.repeat(its_job_id bigint, who text, its_payload jsonb default null) returns bigint
 language plpgsql volatile security definer

@@ -3,11 +3,14 @@
 import html
 import json
 import re
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 import pytest
 
 from tests.browser import Answer, Browser
+from tests.dashboards import log_in, served
 from tests.db.masters import Master
 from tests.db.recurring import put, schedule
 from txqueue.model.schedule import Cooldown, Cron, schedule_object
@@ -362,3 +365,44 @@ async def test_a_queue_that_nobody_knows_is_no_outage(node: Master, browser: Bro
     assert "Start a node" not in unknown
     assert "Check how it is spelled" not in unserved
     assert "Start a node" in unserved
+
+
+PUBLISHED = {"work_type": "shop.order", "queue": "default", "priority": 4, "weight": 1}
+ORDER = {
+    "type": "object",
+    "properties": {"number": {"type": "integer"}, "note": {"type": "string", "default": "<&>"}},
+    "required": ["number"],
+    "additionalProperties": False,
+}
+
+
+async def test_a_job_is_enqueued_by_the_form_of_its_type(
+    node: Master, dsn: str, users: Mapping[str, Any]
+) -> None:
+    """By the schema that nodes have published, after its checks, and only by who may act."""
+    keys = {"keys": {"group": [{"path": [["number"]], "kind": "integer"}]}}
+    rows = [{**PUBLISHED, "schema": ORDER, "policy": keys}]
+    node.value("select txqueue.publish(%s)", json.dumps(rows))
+    page, form = address("/types/type", "shop.order"), address("/types/enqueue", "shop.order")
+    async with served(dsn, users=users) as browser:
+        await log_in(browser, "bob")
+        assert "/types/enqueue" not in (await browser.get(page)).text
+        assert (await browser.get(form)).status == 403
+    async with served(dsn, users=users) as browser:
+        await log_in(browser, "ann")
+        shown = await browser.get(page)
+        assert "/types/enqueue" in shown.text
+        assert "additionalProperties" in shown.text
+        filled = await browser.get(form)
+        assert 'value="&lt;&amp;&gt;"' in filled.text
+        fields = {"seen": mark_in(filled.text), "f0": "x", "f1": "a"}
+        wrong = await browser.post(form, fields)
+        stale = await browser.post(form, {**fields, "seen": "other", "f0": "7"})
+        assert (wrong.status, stale.status) == (422, 409)
+        assert "number is not a number" in words(wrong.text)
+        assert node.column("select job_id from txqueue.job") == []
+        good = await browser.post(form, {**fields, "f0": "7"})
+        assert good.status == 303, words(good.text)
+    [job] = node.column("select to_jsonb(job) from txqueue.job")
+    assert (job["payload"], job["group"]) == ({"number": 7, "note": "a"}, "7")
+    assert node.column("select what || ' by ' || who from txqueue.action") == ["enqueue by ann"]

@@ -320,6 +320,15 @@ ACTS: Final[Mapping[str, Act]] = {
         (_JOB, Value("payload", ValueKind.JSON, "its_payload", is_optional=True)),
         (Value("job_id", ValueKind.WHOLE),),
     ),
+    # The answer has the number of the new job, or of the one that holds its unique key.
+    "enqueue_by_operator": Act(
+        "",
+        (
+            Value("work_type", ValueKind.TEXT, "its_work_type"),
+            Value("payload", ValueKind.JSON, "its_payload"),
+        ),
+        (Value("job_id", ValueKind.WHOLE),),
+    ),
     # Of the same name and key only the first is new.
     "send_signal": Act(
         "SendSignal",

@@ -22,6 +22,7 @@ from txqueue.store.reads.steps import about_awaited, unawaited
 from txqueue.web.filters import FILTERS, chosen_filters
 from txqueue.web.messages import NOTICE, PageRequest, Reply, Role, Route, redirect
 from txqueue.web.page_services import PageServices
+from txqueue.web.pages.enqueue_form import SENT, enqueue
 from txqueue.web.pages.job_details import copy, job
 from txqueue.web.pages.schedule_editor import FIELDS, edit
 
@@ -53,6 +54,7 @@ def acting_routes() -> list[Route]:
     posted = {path: (_answering(act), fields) for path, (act, fields) in acts.items()}
     posted["/act/signal"] = (_send_signal, ("id", "name", "value", "answer"))
     posted["/jobs/{id}/copy"] = (copy, ("payload",))
+    posted["/types/enqueue"] = (enqueue, ("name", "seen", *SENT))
     posted["/schedules/edit"] = (edit, ("name", "do", "seen", *FIELDS))
     return [
         Route("POST", path, Role.OPERATOR, _shown(handler), {"shown", "back", *fields})

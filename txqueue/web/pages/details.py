@@ -15,6 +15,7 @@ from txqueue.store.reads.queue_state import about_clock, about_controls, about_n
 from txqueue.store.reads.schedule_list import about_schedules
 from txqueue.web.messages import PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
+from txqueue.web.pages.enqueue_form import has_form
 from txqueue.web.pages.overview import ended
 
 # How many nodes are shown.
@@ -128,6 +129,7 @@ async def work_type(services: PageServices, request: PageRequest) -> Reply:
         depth=depth,
         looked_at=LOOKED_AT,
         published=policy,
+        has_form=has_form(policy),
         nodes=[node for node in nodes if name in node["work_types"]][:_NODES_TOLD],
         trouble=unknown_type(name, nodes, is_published=policy is not None),
         kinds=await _kinds(services, name),

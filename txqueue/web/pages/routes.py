@@ -11,6 +11,7 @@ from txqueue.web.messages import Role, Route, page
 from txqueue.web.page_services import marked
 from txqueue.web.pages import session
 from txqueue.web.pages.details import node, queue, work_type
+from txqueue.web.pages.enqueue_form import enqueue_form
 from txqueue.web.pages.job_details import copy_form, job, value
 from txqueue.web.pages.job_list import confirmation, jobs, search
 from txqueue.web.pages.lists import LISTS
@@ -31,6 +32,7 @@ _PAGES: Final = (
     page("/queues/queue", queue, "", "name", "span"),
     page("/types/type", work_type, "", "name", "span"),
     page("/nodes/node", node, "", "name"),
+    Route("GET", "/types/enqueue", Role.OPERATOR, enqueue_form, ("name",)),
     Route("GET", "/schedules/edit", Role.OPERATOR, edit_form, ("name",)),
 )
 _OF_VISITORS: Final = (
