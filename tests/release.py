@@ -29,6 +29,7 @@ from tests.matrix import PINS, Lacking, find_python
 ROOT: Final = Path(__file__).resolve().parents[1]
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
 PROJECTS: Final = (".", "laboratory")
+DRIVER: Final = ROOT / "packaging" / "driver.txt"
 # Each waits for the index for as long as it computes.
 AT_ONCE: Final = 3
 
@@ -86,6 +87,17 @@ def _build(kind: str, source: Path, target: Path) -> None:
     _run(sys.executable, *words, settings={"SOURCE_DATE_EPOCH": str(epoch())})
 
 
+def build_driver(target: Path) -> None:
+    """Build a wheel of txpostgres from its released archive, whose hash pip checks.
+
+    The index has no wheel of it, and uv refuses an archive of this form.
+    """
+    words = ("--no-deps", "--no-build-isolation", "--no-cache-dir", "--no-binary=:all:")
+    chosen = ("--require-hashes", "--requirement", str(DRIVER), "--wheel-dir", str(target))
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet")
+    _run(*pip, *words, *chosen, settings={"SOURCE_DATE_EPOCH": str(epoch())})
+
+
 def normalize(archive: Path, moment: int) -> None:
     """Write a source distribution again, without what differs from machine to machine.
 
@@ -111,8 +123,9 @@ def _plain(member: tarfile.TarInfo, moment: int) -> tarfile.TarInfo:
 
 
 def distributions(folder: Path) -> list[Path]:
-    """Return what is uploaded of a folder."""
-    return sorted(each for each in folder.iterdir() if each.name.endswith((".whl", ".tar.gz")))
+    """Return what is uploaded of a folder: all but the wheel of the driver."""
+    names = ("*.whl", "*.tar.gz")
+    return sorted(each for name in names for each in folder.glob(f"txqueue{name}"))
 
 
 def hashes(folder: Path) -> dict[str, str]:
@@ -244,6 +257,8 @@ def steps(target: Path, work: Path) -> Iterator[str]:
         for trial in trials:
             yield trial.result()
         yield f"wrote {listed.result().name}"
+    build_driver(target)
+    yield "built the wheel of the driver"
     found = "".join(f"{digest}  {name}\n" for name, digest in hashes(target).items())
     (target / "SHA256SUMS").write_text(found, "utf-8")
     yield f"SHA256SUMS:\n{found}"

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -60,6 +61,15 @@ def test_each_python_gets_a_django_with_tasks(python: str) -> None:
         each.name == "django-tasks" and is_meant_for(each, python) for each in REQUIRED
     )
     assert has_package is (Version(pinned("django", python)) < Version("6.0"))
+
+
+def test_the_page_lists_what_to_install_beside_a_built_psycopg2() -> None:
+    """All that is required but txpostgres and the binary package, as pip leaves out all or none."""
+    page = (ROOT / "docs/howto/install.md").read_text("utf-8")
+    [line] = re.findall(r"^\$ pip install psycopg2 (.*)$", page, re.MULTILINE)
+    core = SETUP["options"]["install_requires"].splitlines()
+    names = {Requirement(each).name for each in core if each and not each.startswith("#")}
+    assert {*line.split()} == names - {"psycopg2-binary", "txpostgres"}
 
 
 def pinned(name: str, python: str) -> str:

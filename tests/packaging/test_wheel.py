@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -19,7 +20,7 @@ from typing import Final
 import pytest
 from packaging.requirements import Requirement
 
-from tests.release import build, build_again, check, compare, export, hashes
+from tests.release import build, build_again, build_driver, check, compare, export, hashes
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SQL: Final = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "schema").rglob("*.sql"))
@@ -309,6 +310,36 @@ def test_a_node_runs_without_extras(
         said += list(node.stdout)
         bound.cancel()
     assert any("hello world" in line for line in said), "".join(said)
+
+
+@pytest.mark.slow("setup.cfg", "packaging", "tests/release.py", "docs/howto/install.md")
+def test_uv_installs_from_a_folder_with_both_wheels(distributions: Path, tmp_path: Path) -> None:
+    """With the settings that the page shows; psycopg2-binary is left out where they say so.
+
+    Without the second wheel uv refuses: when that passes, the page may forget it.
+    """
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    shutil.copy(next(distributions.glob("txqueue-*.whl")), wheels)
+    page = (ROOT / "docs" / "howto" / "install.md").read_text("utf-8")
+    [folder, override] = re.findall(r"^\[tool\.uv\]\n(.*)\n```$", page, re.MULTILINE)
+    project = tmp_path / "shop"
+    project.mkdir()
+    settings = ["[project]", 'name = "shop"', 'version = "1"', 'requires-python = ">=3.11"']
+    settings += ["[tool.uv]", folder.replace("/home/me/wheels", str(wheels)), override]
+    (project / "pyproject.toml").write_text("\n".join(settings))
+    uv = str(Path(sys.executable).parent / "uv")
+    adding = (uv, "add", "--python", sys.executable, "txqueue")
+    refused = subprocess.run(adding, cwd=project, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "txpostgres" in refused.stderr
+    build_driver(wheels)
+    run(*adding, folder=project)
+    assert "psycopg2" not in run(uv, "pip", "list", folder=project)
+    declared = (project / "pyproject.toml").read_text().replace(override, "")
+    (project / "pyproject.toml").write_text(declared)
+    version = (ROOT / "VERSION").read_text("utf-8").strip()
+    assert run(uv, "run", "txqueue", "--version", folder=project) == f"txqueue {version}\n"
 
 
 def lines_until(output: Iterable[str], text: str) -> list[str]:
