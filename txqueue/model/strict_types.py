@@ -6,7 +6,8 @@ type reads one kind of them only: an array is no text, ``true`` is no 1.
 
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -64,6 +65,10 @@ def strict_converter(**options: Any) -> Converter:
     converter.register_structure_hook(timedelta, _duration)
     converter.register_structure_hook(Enum, _member)
     converter.register_structure_hook_factory(_is_literal, _literal_reader)
+    # cattrs before 26.2 leaves the keys of a counter as they are.
+    converter.register_unstructure_hook_factory(
+        _is_counter, lambda kind: converter.get_unstructure_hook(_dict_of(get_args(kind)[0]))
+    )
     converter.register_unstructure_hook_func(is_model, model_members)
     converter.register_structure_hook_func(is_model, _model)
     converter.register_structure_hook_factory(
@@ -269,10 +274,10 @@ class _Wrapped(threading.local):
 
     def checked(self, kind: Any, converter: Converter) -> _Reader:
         """Return a reader of arrays, or of objects, that refuses all else."""
-        self.own = kind
-        read_own = converter.get_structure_hook(kind, cache_result=False)
+        self.own = own = _with_tuple(kind)
+        read_own = converter.get_structure_hook(own, cache_result=False)
         if collection_form(kind) is list:
-            return _array_reader(kind, read_own)
+            return _array_reader(own, read_own)
         parameters = get_args(kind)
         read = _object_reader(kind, read_own, _key_reader(parameters[0]) if parameters else None)
         # The converter has noted its own reader of objects, which would be used from now on.
@@ -288,6 +293,22 @@ def collection_form(kind: Any) -> type | None:
     if issubclass(cls, str | bytes | bytearray | Enum) or is_object_class(cls):
         return None
     return dict if issubclass(cls, Mapping) else list
+
+
+def _is_counter(kind: Any) -> bool:
+    return bool(get_origin(kind) == Counter)
+
+
+def _dict_of(key: Any) -> Any:
+    return dict[key, int]
+
+
+def _with_tuple(kind: Any) -> Any:
+    """Return what a ``Sequence`` is read as: a tuple; cattrs before 25.2 would read a list."""
+    if (get_origin(kind) or kind) is not Sequence:
+        return kind
+    item: Any = (*get_args(kind), Any)[0]
+    return tuple[item, ...]
 
 
 def _array_reader(kind: Any, read_own: _Reader) -> _Reader:
