@@ -4,6 +4,8 @@ import json
 import re
 import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -131,6 +133,23 @@ def test_probes_ask_the_pages_that_are_there() -> None:
     assert endpoint == f"tcp:{port['containerPort']}:interface=0.0.0.0"
     assert instructions("EXPOSE") == [str(port["containerPort"])]
     assert endpoint in DOCKERFILE.read_text("utf-8")
+
+
+@pytest.mark.slow("packaging/kubernetes")
+def test_manifests_fit_the_schemas_of_kubernetes(tmp_path: Path) -> None:
+    """Those that it publishes, without unknown members; KEDA's objects are not among them."""
+    file = tmp_path / "all.yaml"
+    # The tool needs names.
+    texts = [path.read_text("utf-8").replace("generateName:", "name:") for path in MANIFESTS]
+    file.write_text("\n---\n".join(texts))
+    uv = str(Path(sys.executable).parent / "uv")
+    tool = ("tool", "run", "--from", "kubernetes-validate==1.37.0", "kubernetes-validate")
+    done = subprocess.run(
+        [uv, *tool, "--strict", str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed = re.findall(r"passed for resource (\w+)/", done.stdout + done.stderr)
+    assert sorted(passed) == ["deployment", "job", "poddisruptionbudget"]
 
 
 def test_nothing_runs_as_root() -> None:
