@@ -132,6 +132,12 @@ postpone_failures(its_fingerprint text, who text, delay double precision, moment
 retry_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
     returns (retried integer, until timestamptz);  -- worker
 
+-- guard
+guard_versions(its_incarnation integer, applications text[], types text[], failures integer, share double precision)
+    returns table(work_type text, application text, error text, failed bigint, runs bigint);  -- worker
+release_type(its_work_type text, who text) returns boolean;  -- worker
+return_held(at_most integer = 1000) returns integer;  -- worker
+
 -- history
 begin_archive(its_leaf text) returns integer;  -- worker
 drop_archived(its_leaf text) returns boolean;  -- worker

@@ -200,8 +200,11 @@ create table txqueue.failed_attempt (
     error         text,
     error_class   text,  -- The module and name of its class; null if no error of the handler's ended the run.
     log           text,  -- The last entries that the run logged; null for none, and for redacted work.
-    restarted_by  text
-        -- The operator that ended the run so that the job starts again; null for an attempt that failed.
+    restarted_by  text,
+        -- The operator that ended the run so that the job starts again, or that gave the attempt back; null for one that failed.
+    work_type     text collate "C",
+    application   text collate "C",  -- The version of the application that ran it, if a worker has said so.
+    fingerprint   text collate "C"  -- The kind of the failure.
 ) partition by range (at);
 create index on txqueue.failed_attempt (job_id);
 
@@ -214,6 +217,22 @@ create table txqueue.unread_job (
         -- When was last looked whether a node may be able to read it.
 );
 create index on txqueue.unread_job (checked_at);
+
+-- Which kinds of failure each version of the application has had, by work type; with an empty kind, that the deploy guard
+-- has seen it.
+create table txqueue.version_failure (
+    application  text collate "C" not null,
+    work_type    text collate "C" not null,
+    fingerprint  text collate "C" not null,
+    since        timestamptz not null default clock_timestamp(),
+    held_at      timestamptz,  -- When the deploy guard held the type on this version because of this kind.
+    released_at  timestamptz,  -- When an operator released it, or an older version failed so, too.
+    failed       bigint,  -- How many runs had failed so, when it was held.
+    runs         bigint,  -- Of how many.
+    error        text,  -- The first line of their last error; of redacted work only the class.
+    primary key (application, work_type, fingerprint)
+);
+create index on txqueue.version_failure (work_type);
 
 -- Unique keys, parents and groups -------------------------------------------------------------------------------------
 

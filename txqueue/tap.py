@@ -50,6 +50,8 @@ _OPTIONS = {
     "worker-memory": "the MiB of memory at which a worker is replaced (default: no limit; Linux)",
     "result-limit": "the longest result of a job, in bytes of JSON (default: 4194304)",
     "steps-limit": "the most bytes of the results of a job's steps together (default: 67108864)",
+    "guard-failures": "how many failures of a new kind hold a work type, with --hold (default: 3)",
+    "guard-share": "the share of its runs that these must be, with --hold (default: 0.1)",
     "schema": "the schema that has the tables (default: txqueue)",
     "admin": "where it answers operators and clients: unix:PATH or tcp:PORT[:interface=ADDRESS]"
     " (default: a unix socket in the state directory)",
@@ -75,6 +77,9 @@ _TYPED = os.environ.pop(TYPED_VARIABLE, "twistd txqueue")
 _EMBEDDED = "start a PostgreSQL server in the state directory if no DSN is given; for development"
 
 
+_HOLD = "claim no jobs of a type that fails on a new version of the application as on no older one"
+
+
 class Options(usage.Options):
     """The options of ``twistd txqueue``; ``TXQUEUE_*`` and a file may set them too."""
 
@@ -84,7 +89,7 @@ class Options(usage.Options):
     optParameters = [
         [name, _SHORT.get(name), None, help_text] for name, help_text in _OPTIONS.items()
     ]
-    optFlags = [["embedded", None, _EMBEDDED]]
+    optFlags = [["embedded", None, _EMBEDDED], ["hold", None, _HOLD]]
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,6 +118,7 @@ class Options(usage.Options):
         return [
             *((f"--{name} VALUE", str(text)) for name, text in own.items()),
             ("--embedded", _EMBEDDED),
+            ("--hold", _HOLD),
         ]
 
     def parseOptions(self, options: Sequence[str] | None = None) -> None:
@@ -250,6 +256,7 @@ def _warn_of_spaces(queues: Sequence[str]) -> None:
 def _settings(options: Options) -> Settings:
     values = {name.replace("-", "_"): value for name, value in options.items()}
     flags = {**values, "app": options["app"] or None, "dsn": options["dsn"] or None}
+    flags["deploy_guard"] = True if options["hold"] else None
     return Settings(flags, os.environ, Path.cwd())
 
 

@@ -112,6 +112,9 @@ begin
         'unread', (select jsonb_build_object('by', this.options -> 'unread', 'since', unread.since, 'until', unread.until)
                      from unread_job as unread where unread.job_id = this.job_id),
         'nodes', nodes,
+        'held', (select jsonb_agg(jsonb_build_object('work_type', work_type, 'application', application, 'error', error,
+                                                     'failed', failed, 'runs', runs) order by application, held_at)
+                   from version_failure as held where work_type = this.work_type and is_held(held)),
         -- Silent nodes that would serve its queue or have its type, and the rights without which the database refuses
         -- their statements.
         'silent', (select coalesce(jsonb_agg(to_jsonb(node) || jsonb_build_object('lacking_right', lost.what, 'right_remedy', lost.remedy)

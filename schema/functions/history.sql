@@ -138,6 +138,9 @@ begin
             changed := changed || ('-' || leaf);
         end if;
     end loop;
+    delete from version_failure as past
+     where past.since < clock_timestamp() - (select history_kept from setting) and not exists (
+           select from node_info where state in ('alive', 'draining') and report -> 'applications' ? past.application);
     -- They stay for a retry, until history has no such job any more.
     delete from job_signal as sent
      where sent.sent_at < clock_timestamp() - (select history_kept from setting) - interval '1 day'

@@ -2,7 +2,8 @@
 
 -- Writes the outcomes of jobs that did not just return: an array of objects with job_id, lane, assignment,
 -- outcome ('done', 'retry', 'snooze', 'next', 'unread', 'suspended', 'failed', 'cancelled'), and where they apply delay
--- (seconds), waits (see suspend_job()), error, trace and frames (an error's traceback, see txqueue/store/node/outcomes.py), error_class, log, result, progress, version (of the type that could not read it), cost and throttled (see settle_rates()), and
+-- (seconds), waits (see suspend_job()), error, trace and frames (an error's traceback, see txqueue/store/node/outcomes.py), error_class, log, result, progress, version (of the type that could not read it), cost and throttled (see settle_rates()),
+-- application (the version that ran it), and
 -- unstarted if it never ran. Only jobs whose token still holds
 -- are changed. Returns their numbers, whether other jobs may have become ready, and the first of those that are known,
 -- as complete() does.
@@ -89,9 +90,9 @@ begin
           from rows from (jsonb_to_recordset(outcomes) as (
                    job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb,
                    unstarted boolean, progress jsonb, error_class text, log text, trace text, shape text, frames text,
-                   cost double precision, throttled boolean)) with ordinality
+                   cost double precision, throttled boolean, application text)) with ordinality
                as each (job_id, assignment, outcome, delay, error, result, unstarted, progress, error_class, log, trace, shape, frames,
-                        cost, throttled, place)
+                        cost, throttled, application, place)
     ), said as materialized (
         select distinct on (job_id, assignment) * from given order by job_id, assignment, place
     ), traces as (
@@ -113,7 +114,7 @@ begin
                case when said.outcome not in ('retry', 'failed') then null
                     when (select frames_of from traces) ? said.trace then coalesce(said.shape, said.error)
                     else error_shape(coalesce(said.error, gone.error)) end collate "C" as shape,
-               said.trace,
+               said.trace, left(said.application, 100) as application,
                case when said.outcome = 'snooze' or said.unstarted then gone.attempt else least(gone.attempt + 1, 32767) end as runs
           from gone join said on said.job_id = gone.job_id and said.assignment = gone.assignment
     ), known as (
@@ -121,11 +122,17 @@ begin
         select jsonb_object_agg(concat(trace, ' ', shape), fingerprint(concat(shape, (select frames_of from traces) ->> trace))) as kinds
           from (select distinct trace, shape from ended where shape is not null) as few
     ), noted as (
-        insert into failed_attempt (job_id, attempt, began, node_id, error, error_class, log)
+        insert into failed_attempt (job_id, attempt, began, node_id, error, error_class, log, work_type, application, fingerprint)
         select job_id, runs, coalesce(started_at, assigned_at), node_id,
                -- To count its characters takes longer than to write it.
-               case when octet_length(its_error) > 4000 then left(its_error, 4000) else its_error end, its_class, its_log
+               case when octet_length(its_error) > 4000 then left(its_error, 4000) else its_error end, its_class, its_log,
+               work_type, application, (select kinds from known) ->> concat(trace, ' ', shape)
           from ended where outcome in ('retry', 'failed') and ran
+        returning work_type, application, fingerprint
+    ), told as (
+        insert into version_failure (application, work_type, fingerprint)
+        select distinct application, work_type, fingerprint from noted where application is not null and fingerprint is not null
+         order by 1, 2, 3 on conflict do nothing
     ), put as (
         -- The attempt of a waiting job has ended, and its process is alive.
         insert into job (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at, finished_at,

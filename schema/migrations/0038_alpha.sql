@@ -29,6 +29,34 @@ alter table txqueue.action add column if not exists former jsonb;
 comment on column txqueue.action.former is 'What its undo restores: a control, or values of jobs; null for none, and after an hour.';
 create index if not exists action_at_idx on txqueue.action (at) where former is not null;
 
+alter table txqueue.failed_attempt add column if not exists work_type text collate "C",
+    add column if not exists application text collate "C", add column if not exists fingerprint text collate "C";
+comment on column txqueue.failed_attempt.restarted_by is
+    'The operator that ended the run so that the job starts again, or that gave the attempt back; null for one that failed.';
+comment on column txqueue.failed_attempt.application is 'The version of the application that ran it, if a worker has said so.';
+comment on column txqueue.failed_attempt.fingerprint is 'The kind of the failure.';
+
+create table if not exists txqueue.version_failure (
+    application  text collate "C" not null,
+    work_type    text collate "C" not null,
+    fingerprint  text collate "C" not null,
+    since        timestamptz not null default clock_timestamp(),
+    held_at      timestamptz,
+    released_at  timestamptz,
+    failed       bigint,
+    runs         bigint,
+    error        text,
+    primary key (application, work_type, fingerprint)
+);
+create index if not exists version_failure_work_type_idx on txqueue.version_failure (work_type);
+comment on table txqueue.version_failure is
+    'Which kinds of failure each version of the application has had, by work type; with an empty kind, that the deploy guard has seen it.';
+comment on column txqueue.version_failure.held_at is 'When the deploy guard held the type on this version because of this kind.';
+comment on column txqueue.version_failure.released_at is 'When an operator released it, or an older version failed so, too.';
+comment on column txqueue.version_failure.failed is 'How many runs had failed so, when it was held.';
+comment on column txqueue.version_failure.runs is 'Of how many.';
+comment on column txqueue.version_failure.error is 'The first line of their last error; of redacted work only the class.';
+
 comment on sequence txqueue.incarnation is 'The runs of nodes in functions of the alpha, until these are replaced.';
 comment on column txqueue.control.backlog is 'How many jobs of this queue may wait or be ready before more are refused.';
 

@@ -391,6 +391,16 @@ PLANTS: Final = (
         exits=0,
     ),
     Plant(
+        "held-types",
+        "held: test.kind on 3c2eecad: KeyError: 'a' (14 of 20)",
+        (
+            """update txqueue.node_info set report = '{"applications": ["3c2eecad"]}'""",
+            "insert into txqueue.version_failure values"
+            " ('3c2eecad', 'test.kind', '1', now(), now(), null, 14, 20, 'KeyError: ''a''')",
+        ),
+        exits=0,
+    ),
+    Plant(
         "overdue-schedules",
         "nightly is overdue by 1 h",
         ("update txqueue.schedule set next_due = now() - interval '1 h 5 s'",),

@@ -56,6 +56,7 @@ def test_acts_have_the_words_that_a_node_answers(node: Stored, cli: Cli) -> None
         ("delete", "{first}"): "Job {first}: deleted.",
         ("drain", "node"): "Node node is draining; undrain or restart it to accept jobs again.",
         ("undrain", "node"): "Node node accepts jobs again.",
+        ("release", "test.kind"): "Type test.kind was not held.",
     }
     first, second = node.enqueue({}, {})
     for words, text in told.items():

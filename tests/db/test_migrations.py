@@ -75,7 +75,9 @@ CATALOG = """
 # What each version of the alpha brought that its database did not have before, the latest first.
 BROUGHT = {
     37: "alter table job_step drop column annotation; alter table work_type drop column schema;"
-    " alter table action drop column former",
+    " alter table action drop column former;"
+    " drop table version_failure cascade; alter table failed_attempt drop column work_type,"
+    " drop column application, drop column fingerprint",
     36: "alter table job_step drop column child_state",
     35: "drop function forget_deleted cascade; comment on column job.steps is null",
     34: "alter table schedule drop column put_off",

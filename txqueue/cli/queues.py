@@ -257,6 +257,21 @@ def undrain(options: GlobalOptions, name: str) -> None:
     _switch_node(options, name, "undrain_node", "alive")
 
 
+@command()
+@click.argument("work_type", metavar="TYPE", shell_complete=known_names("work_type"))
+def release(options: GlobalOptions, work_type: str) -> None:
+    """Let a work type go on that the deploy guard holds.
+
+    The same failures do not hold it again.
+
+    Examples:
+        release mail.send
+    """
+    answer = operate(options, lambda admin: admin.act("release_type", work_type=work_type))
+    told = ACTS["release_type"].told(f"Type {work_type}", is_changed=answer["changed"])
+    say(options, {"work_type": work_type, **answer}, told)
+
+
 def _is_emptied(options: GlobalOptions, name: str) -> bool:
     """Wait until a draining node has no jobs; return False if it accepts jobs again meanwhile."""
     from txqueue.store.reads.queue_state import about_nodes

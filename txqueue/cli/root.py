@@ -76,6 +76,7 @@ _HOMES: Final = {
     **dict.fromkeys(("history", "stats", "archive"), "history"),
     **dict.fromkeys(WORDS, "job_actions"),
     "undo": "queues",
+    "release": "queues",
     **dict.fromkeys(("pause", "resume", "limit", "drain", "undrain"), "queues"),
     **dict.fromkeys(("dev", "node"), "dev"),
     **dict.fromkeys(("web", "web-user"), "web"),

@@ -146,6 +146,7 @@ class SettledJob:
         log: The last entries that a failed attempt has logged, a line for each.
         version: The version of the work type that could not read the payload; see `type_version`.
         waits: The steps for which the job waits, if the outcome is ``suspended``.
+        application: The version of the application that ran a failed attempt.
         frames: The part of the error that failures at the same place share, so that a report has it
             once; see `framed`. None if it has no such part.
         cost: What the run has cost of its group's rate; None for the job's weight.
@@ -165,6 +166,7 @@ class SettledJob:
     log: str | None = None
     version: str | None = None
     waits: Sequence[Mapping[str, Any]] | None = None
+    application: str | None = None
     frames: str | None = field(default=None, eq=False)
     cost: float | None = None
     throttled: bool | None = None

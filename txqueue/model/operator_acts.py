@@ -453,6 +453,13 @@ ACTS: Final[Mapping[str, Act]] = {
         (_FINGERPRINT, Value("delay", ValueKind.NUMBER), _UNTIL),
         (Value("postponed", ValueKind.WHOLE), _UNTIL),
     ),
+    # Of a type that the deploy guard holds.
+    "release_type": Act(
+        "ReleaseType",
+        (Value("work_type", ValueKind.TEXT, "its_work_type"),),
+        _CHANGED,
+        ("is released", "was not held"),
+    ),
     # Replaces the times of a schedule by those of an object, as `put_schedule()` takes it.
     "edit_schedule": Act(
         "EditSchedule",

@@ -58,13 +58,14 @@ class Node(MultiService):
                 service.outage = self._outage
 
     @property
-    def _takers(self) -> list[Service]:
+    def _takers(self) -> list[Service | None]:
         """The services that take or start work, which stop first."""
         services = self._services
         return [
             services.claimer,
             services.scheduler,
             services.maintenance,
+            services.guard,
             services.archiving,
         ]
 

@@ -28,6 +28,7 @@ from txqueue.node.state.arrivals import Deduplicator, Meters
 from txqueue.node.state.collaborators import BeatListener, IMasterReactor
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Wakeups
+from txqueue.node.upkeep.guard import DeployGuard
 from txqueue.node.upkeep.maintenance import Archiving, Maintenance
 from txqueue.node.workers.completions import Completions, EndNotifier
 from txqueue.node.workers.pool import WorkerPool
@@ -72,13 +73,12 @@ class Services:
         self.lease = lease = Lease(settings.lease)
         self.lifecycle = lifecycle = Lifecycle(reactor)
         wakeups = Wakeups(reactor, IdlePace(settings.lease, settings.poll))
-        deduplicator = Deduplicator()
+        deduplicator, suspects = Deduplicator(), Suspects(reactor)
         self.meters = meters = Meters()
         self.peers = peers = PeerTable(reactor)
         self.versions = versions = WorkerVersions(
             [cls.work_type for cls in types], [type_version(cls) for cls in types]
         )
-        suspects = Suspects(reactor)
 
         # The database.
         # The longest delay of a reconnect is shorter than the lease, or other nodes would rescue
@@ -123,6 +123,11 @@ class Services:
         self.lag = lag = LagMeter(reactor, workers, peers)
         self.maintenance = maintenance = Maintenance(
             reactor, functions, workers, completions, meters, wakeups
+        )
+        self.guard = (
+            DeployGuard(reactor, functions, lease, versions, settings, wakeups)
+            if settings.deploy_guard
+            else None
         )
         self.archiving = Archiving(reactor, functions, settings.dsn, settings.schema)
 

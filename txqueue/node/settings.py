@@ -59,6 +59,10 @@ class NodeSettings:
         worker_limits: What a worker does before it is replaced.
         result_limit: The longest result of a handler, and next stage, in bytes of JSON text.
         steps_limit: The most that the results of the steps of a job have together, likewise.
+        deploy_guard: Whether the node claims no jobs of types that fail on a new version of the
+            application as on no older one.
+        guard_failures: How many such failures hold a type, at least.
+        guard_share: Which share of its runs these must be.
         host: Identifies the host; a node detects at once when the process of another node of its
             host ends.
     """
@@ -80,6 +84,9 @@ class NodeSettings:
     worker_limits: WorkerLimits = NO_LIMITS
     result_limit: int = RESULT_LIMIT
     steps_limit: int = STEPS_LIMIT
+    deploy_guard: bool = False
+    guard_failures: int = 3
+    guard_share: float = 0.1
     host: str = field(factory=host_identity)
 
     @property
@@ -186,6 +193,7 @@ MOST_OF_WORKER: Final = 1_000_000_000
 LONGEST_LEASE: Final = 86_400.0
 # No JSON of PostgreSQL is longer.
 LONGEST_RESULT: Final = 2**28 - 1
+MOST_GUARDED: Final = 1_000_000
 
 
 def node_settings(settings: Settings, dsn: str, index: int) -> NodeSettings:
@@ -222,6 +230,9 @@ def node_settings(settings: Settings, dsn: str, index: int) -> NodeSettings:
         kill_stuck=_kill_stuck(settings),
         result_limit=settings.whole("result_limit", RESULT_LIMIT, LONGEST_RESULT),
         steps_limit=settings.whole("steps_limit", STEPS_LIMIT, LONGEST_RESULT),
+        deploy_guard=settings.switch("deploy_guard"),
+        guard_failures=settings.whole("guard_failures", 3, MOST_GUARDED),
+        guard_share=settings.share("guard_share", 0.1),
         unreadable_for=settings.seconds("unreadable_for", 3600.0, least=0.0),
         worker_start=checked_start(
             str(settings.get("worker_start", "auto")),

@@ -27,12 +27,14 @@ NAMES: Final = frozenset(
         *("admin", "listen", "tls_dir", "state_dir", "host", "operator", "kill_stuck"),
         *("worker_start", "result_limit", "steps_limit", "connection_wait", "unreadable_for"),
         *("worker_jobs", "worker_memory"),
+        *("deploy_guard", "guard_failures", "guard_share"),
         *("health", "metrics", "log_format"),
         *("web", "web_users", "web_proxy", "web_hosts", "web_base", "web_title", "web_key"),
         *("databases",),
     }
 )
 """The names of all settings that a configuration file may have."""
+_SWITCHES: Final = {"true": True, "1": True, "false": False, "0": False}
 
 APPLICATION_URL: Final = "DATABASE_URL"
 _POSTGRESQL_URL: Final = re.compile(r"postgres(ql)?(\+\w+)?://(?P<rest>.*)", re.DOTALL)
@@ -119,6 +121,27 @@ class Settings:
             ConfigurationError: When it is not a number, too small or too large.
         """
         return self._number(name, default, (least, most), float)
+
+    def share(self, name: str, default: float) -> float:
+        """Return a setting that must be a number from 0 to 1.
+
+        Raises:
+            ConfigurationError: When it is not a number, too small or too large.
+        """
+        return self._number(name, default, (0.0, 1.0), float)
+
+    def switch(self, name: str) -> bool:
+        """Return a setting that must be true or false, or 1 or 0; by default false.
+
+        Raises:
+            ConfigurationError: When it is neither.
+        """
+        value = self.get(name, False)
+        if (said := str(value).lower()) not in _SWITCHES:
+            raise ConfigurationError(
+                f"{self.label(name)} is {value!r}, not true or false", "give true or false"
+            )
+        return _SWITCHES[said]
 
     def names(self, name: str, default: list[str]) -> list[str]:
         """Return a setting that must be a list, as such or in JSON, or names joined by commas.

@@ -186,6 +186,7 @@ class MasterLink:
             lost=self._end,
             reading=self._reading,
         )
+        self._application: str | None = None
         self._performer: Performer | None = None
         self._lease_watch: LeaseWatch | None = None
         self._transactions: OwnTransactions | None = None
@@ -209,6 +210,8 @@ class MasterLink:
 
     def settle(self, weight: int, counts: Mapping[int, int], jobs: Sequence[SettledJob]) -> None:
         """Report jobs that ended otherwise than done, or with progress to store."""
+        for job in jobs:
+            job.application = self._application if job.outcome in ("retry", "failed") else None
         for outcomes in outcomes_texts(jobs):
             self._pipe.say(Settle, weight=weight, counts=json.dumps(counts), outcomes=outcomes)
             # Once for all.
@@ -290,7 +293,9 @@ class MasterLink:
         self._performer.start()
         self._lease_watch = LeaseWatch(self._reactor, self._performer.end_groups, self._leave)
         freeze_loaded_objects()
-        return {"run": json.dumps(_run_version(options["app"]))}
+        run = _run_version(options["app"])
+        self._application = run["application"]
+        return {"run": json.dumps(run)}
 
     def _watch_children(self) -> None:
         """Let handlers start processes: the reactor runs without signal handlers of its own."""

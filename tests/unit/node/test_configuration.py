@@ -26,6 +26,8 @@ def settings_of(folder: Path, **flags: str) -> Settings:
         ("steps_limit", "1e9", 2**28 - 1),
         ("worker_jobs", "1e10", 10**9),
         ("worker_memory", "1e10", 10**9),
+        ("guard_failures", "2000000", 1_000_000),
+        ("guard_share", "2", 1.0),
     ],
 )
 def test_numbers_that_no_node_can_use(tmp_path: Path, name: str, text: str, most: float) -> None:
@@ -41,6 +43,16 @@ def test_a_name_that_is_none(tmp_path: Path, name: str) -> None:
     """Refused before its socket gets a file of another name."""
     with pytest.raises(ConfigurationError, match=r"^--name is .*, not a name"):
         node_settings(settings_of(tmp_path, name=name), "dbname=a", 0)
+
+
+@pytest.mark.parametrize(("text", "is_on"), [("true", True), ("1", True), ("False", False)])
+def test_the_deploy_guard_is_on_or_off(tmp_path: Path, text: str, is_on: bool) -> None:
+    """By default it is off; what is neither is refused."""
+    settings = settings_of(tmp_path, deploy_guard=text)
+    assert node_settings(settings, "dbname=a", 0).deploy_guard is is_on
+    assert not node_settings(settings_of(tmp_path), "dbname=a", 0).deploy_guard
+    with pytest.raises(ConfigurationError, match="is 'maybe', not true or false"):
+        node_settings(settings_of(tmp_path, deploy_guard="maybe"), "dbname=a", 0)
 
 
 def test_an_idle_node_sends_three_heartbeats_a_lease(tmp_path: Path) -> None:

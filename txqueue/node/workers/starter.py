@@ -54,15 +54,18 @@ class WorkerVersions:
         published: The versions of these types that the node has published.
 
     Attributes:
-        claimable: The names of the work types, and the versions that all workers have: a claim
-            leaves jobs that these could not read to other nodes.
+        claimable: The names of the work types, without held ones, and the versions that all workers
+            have: a claim leaves jobs that these could not read to other nodes.
+        held: The work types that the deploy guard holds on a version that a worker runs; None if
+            the node has no guard.
     """
 
     def __init__(self, work_types: Sequence[str], published: Sequence[str]) -> None:
-        self._work_types = list(work_types)
+        self.work_types = list(work_types)
+        self.held: frozenset[str] | None = None
         self._published = set(published)
         self._running: dict[int, RunVersion] = {}
-        self.claimable = self._work_types
+        self.claimable = self.work_types
         self._looked_at = float("-inf")
         self._is_outdated = False
 
@@ -80,17 +83,29 @@ class WorkerVersions:
     def _changed(self) -> None:
         types = [version.types for version in self._running.values()]
         common = frozenset.intersection(*types) if types else frozenset()
-        self.claimable = [*self._work_types, *sorted(common)]
+        names = [name for name in self.work_types if name not in (self.held or ())]
+        self.claimable = [*names, *sorted(common)]
+
+    @property
+    def applications(self) -> list[str]:
+        """The versions of the application that the workers run."""
+        return sorted({version.application for version in self._running.values()})
+
+    def hold(self, held: frozenset[str]) -> None:
+        """Claim no jobs of the given work types until the next call."""
+        self.held = held
+        self._changed()
 
     def measured(self) -> Mapping[str, Any]:
         """Return what a heartbeat reports about the versions, as plain data."""
         running = self._running.values()
         types = {name for version in running for name in version.types}
-        served = {name for name in types if name.rpartition("#")[0] in self._work_types}
+        served = {name for name in types if name.rpartition("#")[0] in self.work_types}
         differ = {"type_versions": sorted(served)} if served - self._published else {}
         return {
-            "applications": sorted({version.application for version in running}),
+            "applications": self.applications,
             "is_outdated": self._look(),
+            **({} if self.held is None else {"held": sorted(self.held)}),
             **differ,
         }
 

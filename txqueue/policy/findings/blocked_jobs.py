@@ -17,7 +17,7 @@ FAR: Final = 600.0
 _FOR_TIME = ("time", "backoff", "workset", "sleep", "signal")
 # Nothing keeps these jobs from running.
 _RUNNING = ("next", "running", "done", "failed", "cancelled", "quarantine")
-COUNTED_BY_NAME: Final = ("no_node", "unserved_queue", "unknown_type", "paused")
+COUNTED_BY_NAME: Final = ("no_node", "unserved_queue", "unknown_type", "paused", "held_type")
 """Warnings of these kinds count such jobs by name, or name what was paused."""
 
 

@@ -9,6 +9,7 @@ from math import ceil
 from typing import Any, Final
 
 from txqueue.model.humanize import counted, joined, queues_option
+from txqueue.policy.findings.held_types import HeldType
 from txqueue.policy.findings.obstacles import (
     SEE_LOG,
     WorkerObstacle,
@@ -178,6 +179,15 @@ def without_its_key(facts: Facts) -> Iterator[Blocker]:
             f" the key is lost: txqueue cancel {job['job_id']}",
             Gravity.FAULT,
         )
+
+
+def while_held(facts: Facts) -> Iterator[Blocker]:
+    """Yield that the deploy guard holds the job's type on the nodes that could run it."""
+    left = [node for node in facts["nodes"] if node["serves"] and not node["knows"]]
+    for row in () if capable(facts) else facts.get("held") or ():
+        held = HeldType(**row)
+        if any(held.application in (node["applications"] or ()) for node in left):
+            yield Blocker("held", str(held), held.remedy, Gravity.ACT, "held_type")
 
 
 def without_node(facts: Facts) -> Iterator[Blocker]:

@@ -14,6 +14,7 @@ from txqueue.model.humanize import counted, queues_option
 from txqueue.model.operator_acts import ACTS
 from txqueue.policy.findings.capacity import (
     capable,
+    while_held,
     without_its_key,
     without_key,
     without_node,
@@ -55,7 +56,7 @@ class Explanation:
         job_id: The job's number.
         state: The job's state.
         reason: One word for programs: ``time, backoff, workset, rate, group, parents, unique,
-            signal, sleep, call, unknown_type, no_key, unreadable, damaged, pause, throttled,
+            signal, sleep, call, unknown_type, held, no_key, unreadable, damaged, pause, throttled,
             no_capable_node, no_worker, suspect, locked, limit, reserve, no_free_capacity, next,
             assigned, running, rescue, done, failed, quarantine, cancelled``.
         detail: The reason in one sentence for people.
@@ -127,7 +128,8 @@ _NOTHING = Blocker("next", "nothing delays it", "nothing: a node claims it in a 
 
 def _stops(facts: Facts) -> Iterator[Blocker]:
     """Yield what would stop a job once it no longer waits for others, or its node is gone."""
-    blockers = [*without_node(facts), *_faults(without_its_key(facts)), *_never(facts)]
+    blockers = [*while_held(facts)] or [*without_node(facts)]
+    blockers += [*_faults(without_its_key(facts)), *_never(facts)]
     for kind in ("queue", "tenant", "group"):
         blockers += held_back(facts, kind)
     blockers += without_worker(facts) if capable(facts) else ()
@@ -137,6 +139,7 @@ def _stops(facts: Facts) -> Iterator[Blocker]:
 
 def _hindrances(facts: Facts) -> Iterator[Blocker]:
     """Yield the obstacles of a ready job, the gravest first."""
+    yield from while_held(facts)
     yield from without_node(facts)
     if all(node.get("has_tried") for node in capable(facts)):
         yield unreadable(facts)

@@ -19,6 +19,7 @@ from txqueue.model.humanize import (
 )
 from txqueue.policy.findings.blocked_jobs import COUNTED_BY_NAME
 from txqueue.policy.findings.finding import FAULT, WARNING, Finding, Row, Topic
+from txqueue.policy.findings.held_types import HeldType
 from txqueue.policy.findings.nodes import NO_NODE, last_silent, report_of
 from txqueue.policy.findings.obstacles import to_undrain, unknown, unserved
 from txqueue.policy.findings.reason import HEAVY_HEAD
@@ -102,9 +103,12 @@ def _last_definer(work_type: str, nodes: Iterable[Row]) -> Row | None:
 
 
 def _defined(node: Row) -> Iterator[str]:
-    """Yield the work types that a node's application defines; some need a key that it lacks."""
+    """Yield the work types that a node's application defines: some need a key that it lacks, or are
+    held.
+    """
     yield from node["work_types"]
-    yield from (node.get("report") or {}).get("keyless") or ()
+    for left_out in ("keyless", "held"):
+        yield from (node.get("report") or {}).get(left_out) or ()
 
 
 def _which_have(rest: Rest, noun: str) -> str:
@@ -165,6 +169,14 @@ def _pauses(row: Row) -> Iterator[Finding]:
     why = "its jobs wait until it is resumed"
     act = {"act": "resume", "kind": kind, "key": key}
     yield Finding(what, why, f"resume it: {resume_command(kind, key)}", key, act=act)
+
+
+@WORK.rows("held-types", "held_types", WARNING, kind="held_type")
+def _held(row: Row) -> Iterator[Finding]:
+    held = HeldType(**row)
+    why = "its jobs wait, or run on nodes of other versions"
+    act = {"act": "release_type", "work_type": held.work_type}
+    yield Finding(str(held), why, held.remedy, held.work_type, act=act)
 
 
 @WORK.rows(

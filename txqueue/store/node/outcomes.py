@@ -91,10 +91,11 @@ def _members(job: SettledJob, error: str | None, trace: str = "") -> str:
     log = "" if job.log is None else f'"log":{_quoted(job.log)},'
     delay = "" if job.delay is None else f'"delay":{float(job.delay)!r},'
     said = "" if error is None else f'"error":{_quoted(error)},'
+    by = "" if job.application is None else f',"application":{_quoted(job.application)}'
     name = "" if job.error_class is None else f',"error_class":{_quoted(job.error_class)}'
     return (
         f'{log}{delay}{said}{trace}"job_id":{job.job_id},"outcome":"{job.outcome}",'
-        f'"assignment":{job.assignment}{name}'
+        f'"assignment":{job.assignment}{by}{name}'
     )
 
 

@@ -13,6 +13,7 @@ from attrs import field, frozen
 
 from txqueue.errors import Refused
 from txqueue.model.assignment import Assignment, CancelledJob
+from txqueue.policy.findings.held_types import HeldType
 from txqueue.policy.placement.claim_plan import Claim
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import RefusedStatements, is_damage, is_of_a_row
@@ -361,6 +362,27 @@ class RunFunctions:
         """
         sql = f"select queue, work_type, counts, total from {self.schema}.measure_minute(%s)"
         return list(await self._query(sql, (list(bounds),)))
+
+    async def guard_versions(
+        self,
+        incarnation: int,
+        applications: Sequence[str],
+        work_types: Sequence[str],
+        failures: int,
+        share: float,
+    ) -> list[HeldType]:
+        """Hold types that fail on these versions as on no older one; return all held types."""
+        rows = await self._query(
+            "select work_type, application, error, failed, runs"
+            f" from {self.schema}.guard_versions(its_incarnation => %s, applications => %s::text[],"
+            " types => %s::text[], failures => %s, share => %s)",
+            (incarnation, list(applications), list(work_types), failures, share),
+        )
+        return [HeldType(*row) for row in rows]
+
+    async def return_held(self) -> int:
+        """Return jobs to the queue that held types have failed; return how many."""
+        return int(await self._call("return_held"))
 
     async def archive_due(self) -> bool:
         """Tell whether an archive is configured and days of history are due to be archived."""

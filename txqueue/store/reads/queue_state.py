@@ -267,7 +267,7 @@ _SNAPSHOTS = """
 
 def about_all(schema: str) -> Inquiry[dict[str, Any]]:
     """Query the state of all queues and nodes, with warnings; see `summary`."""
-    plain = {name: PLAIN[name] for name in ("pauses", "due_schedules", "schedules")}
+    plain = {name: PLAIN[name] for name in ("pauses", "held_types", "due_schedules", "schedules")}
     named = {**plain, "old_snapshots": _SNAPSHOTS}
     nodes, recent, history, controls, worksets, now, *others = yield from together(
         about_nodes(schema),

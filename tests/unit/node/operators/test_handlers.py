@@ -132,6 +132,7 @@ ACTS: list[tuple[type[amp.Command], dict[str, Any]]] = [
     (wire.ActOnSchedule, {"name": "nightly", "act": "run"}),
     (wire.ACT_COMMANDS["drain_node"], {"name": "venus"}),
     (wire.ACT_COMMANDS["undrain_node"], {"name": "venus"}),
+    (wire.ACT_COMMANDS["release_type"], {"work_type": "mail.send"}),
 ]
 LOOKS: list[tuple[type[amp.Command], dict[str, Any]]] = [
     (wire.ListQueues, {}),

@@ -57,9 +57,11 @@ def test_a_report_ends_where_the_next_outcome_does_not_fit(errors: list[str], lo
 
 def test_the_members_of_a_failure_are_in_the_order_of_jsonb() -> None:
     """By the lengths of their names and then by their bytes: PostgreSQL need not sort them."""
-    job = evolve(failed(1, "E: row 42", "a"), delay=2.0, error_class="shop.E", log="{}")
+    job = evolve(
+        failed(1, "E: row 42", "a"), delay=2.0, error_class="shop.E", log="{}", application="a"
+    )
     (outcome,) = json.loads("".join(outcomes_texts([job])))
-    assert len(outcome) == 10
+    assert len(outcome) == 11
     assert list(outcome) == sorted(outcome, key=lambda name: (len(name), name))
 
 
@@ -68,6 +70,7 @@ EACH: dict[str, Any] = {
     **{"result": {"a": 1}, "progress": 0, "stage": {"to": "next"}, "unstarted": True},
     **{"error_class": "shop.E", "log": "a line", "version": "2", "waits": [{"step": 1}]},
     **{"cost": 2.5, "throttled": True},
+    "application": "3c2eecad",
 }
 
 

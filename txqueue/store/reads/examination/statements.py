@@ -186,6 +186,16 @@ ROWS: Final = """
 """
 """The rows that migrations have written."""
 
+# Those that no node runs have no jobs to hold.
+_HELD_TYPES: Final = """
+    select work_type, application, error, failed, runs
+      from {schema}.version_failure
+     where held_at is not null and released_at is null and exists (
+           select from {schema}.node_info
+            where state in ('alive', 'draining') and report -> 'applications' ? application)
+     order by work_type, application, held_at limit 1000
+"""
+
 PLAIN: Final[Mapping[str, str]] = {
     "settings": _SETTINGS,
     "synchronous_standbys": _STANDBYS,
@@ -201,6 +211,7 @@ PLAIN: Final[Mapping[str, str]] = {
     "channel_readers": _CHANNEL_READERS,
     "unended": _UNENDED,
     "pauses": _PAUSES,
+    "held_types": _HELD_TYPES,
     "due_schedules": _DUE_SCHEDULES,
     "schedules": _SCHEDULES,
     "archive_location": "select archive as location from {schema}.setting",
