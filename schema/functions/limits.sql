@@ -385,7 +385,7 @@ begin
     tokens := (rate ->> 'burst')::double precision - case when elapsed > -1 then greatest(0, last.spent - per_second * greatest(0, elapsed)) else 0 end;
     if tokens < 1 then
         -- Not too early: moments are rounded to a microsecond.
-        opens_in := (1 - tokens) / per_second + 1e-6;
+        opens_in := least((1 - tokens) / per_second + 1e-6, 1e9);
     end if;
 end $$;
 

@@ -16,7 +16,7 @@ from twisted.internet.task import deferLater
 
 from tests.cluster.diary import diary
 from tests.waiting import pause, running_reactor
-from txqueue import Discard, Fail, Key, Retry, Runtime, Snooze, WorkItem
+from txqueue import Discard, Fail, Key, Retry, Runtime, Snooze, Throttled, WorkItem
 
 SOON = Retry(attempts=20, first=0.01, factor=1.0, jitter=0.0)
 ONCE = Retry(attempts=1)
@@ -138,10 +138,11 @@ class Answers(WorkItem):
     async def perform(self, job: Any) -> object:
         """Say it."""
         diary.note(job, "start")
-        if self.what == "snooze" and diary.count(job, "start") > 1:
+        if self.what in ("snooze", "throttled") and diary.count(job, "start") > 1:
             return {"attempt": job.attempt}
         answer = {
             "snooze": Snooze(0.3),
+            "throttled": Throttled(0.3),
             "discard": Discard("nothing left to do"),
             "fail": Fail("no use to try again"),
         }[self.what]

@@ -98,10 +98,14 @@ async def test_attempts_run_out(shared_queue: WorkQueue) -> None:
     assert 'raise ValueError(f"not yet in attempt {job.attempt}")' in job.error
 
 
-@pytest.mark.parametrize("is_raised", [True, False], ids=["raised", "returned"])
-async def test_snooze(is_raised: bool, shared_queue: WorkQueue, shared_db: Database) -> None:
-    """Snooze runs the job again after the delay, and costs no attempt."""
-    job_id = await shared_queue.enqueue(Answers("snooze", is_raised))
+@pytest.mark.parametrize(
+    ("what", "is_raised"), [("snooze", True), ("snooze", False), ("throttled", True)]
+)
+async def test_snooze(
+    what: str, is_raised: bool, shared_queue: WorkQueue, shared_db: Database
+) -> None:
+    """Snooze and Throttled run the job again after the delay, and cost no attempt."""
+    job_id = await shared_queue.enqueue(Answers(what, is_raised), group=what)
     assert await shared_queue.wait(job_id, LIMIT) == {"attempt": 1}
     apart = shared_db.value("select max(at) - min(at) from run where job_id = %s", job_id)
     assert apart.total_seconds() >= 0.3

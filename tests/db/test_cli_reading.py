@@ -69,6 +69,25 @@ def test_status(txqueue: Txqueue, shown: Callable[..., str], session: Session) -
         assert word in text
 
 
+def test_holds(txqueue: Txqueue, shown: Callable[..., str], session: Session) -> None:
+    """Until when, and as the reason of the jobs that wait for it."""
+    session.rows(NODE, ("mercury", ["default"], ["mail"], 0))
+    (job_id,) = txqueue("enqueue", "mail", "{}")["job_ids"]
+    become(session, job_id, "ready")
+    session.rows("select setval('txqueue.has_limits', 1)")
+    for queue, left in (("default", "1 hour"), ("other", "-1 hour")):
+        session.rows(
+            "insert into txqueue.control (kind, key, held_until, held_by)"
+            " values ('queue', %s, now() + %s::interval, 7)",
+            (queue, left),
+        )
+    held, over = txqueue("limits")["limits"]
+    assert (held["key"], held["held_by"], over["held_until"]) == ("default", 7, None)
+    assert "throttled until" in shown("limits")
+    assert [each["reason"] for each in txqueue("status")["blocked"]] == ["throttled"]
+    assert "the queue default is throttled until" in shown("explain", str(job_id))
+
+
 def test_nodes(txqueue: Txqueue, shown: Callable[..., str], session: Session) -> None:
     """With their ages by the database's clock."""
     assert "No node has ever registered" in shown("nodes")

@@ -131,6 +131,50 @@ def test_a_throttled_job_holds_its_key(
     assert sorted(at_once(node)) == [job, *ids[:held]] if "group" not in key else [job]
 
 
+def test_direct_dispatch_obeys_a_hold(node: Master) -> None:
+    """Of the queue: a job of it is not assigned when it is enqueued, nor taken without limits."""
+
+    def is_direct() -> bool:
+        sql = "select assignment is not null from txqueue.enqueue_assigned(%s, %s, %s, '{}')"
+        return bool(node.value(sql, node.node_id, node.incarnation, "test.kind"))
+
+    node.enqueue({"group": "g"}, {})
+    for chunk in node.claim(1) + node.claim(1):
+        assert is_direct()
+        throttle(node, chunk)
+    assert not is_direct()
+    assert node.take_ordinary() is None
+
+
+def test_a_groups_hold_leaves_other_jobs_ordinary(node: Master) -> None:
+    """They are claimed as fast as without any limit."""
+    node.enqueue({"group": "g"})
+    throttle(node, node.claim()[0])
+    ids = node.enqueue({}, {})
+    assert node.take_ordinary() == ids
+
+
+def test_the_lowest_rate_and_the_largest_costs(node: Master) -> None:
+    """No moment is too far for the server."""
+    declare(node, rate=1e-6)
+    waits = node.enqueue(*[{"group": "g", "weight": 1_000_000} for _ in range(2)])[1:]
+    (chunk,) = node.take(2_000_000, capacity=2_000_000).chunks
+    node.settle(chunk, "snooze", delay=1e300, cost=1e300, throttled=True)
+    (quick,) = node.enqueue({})
+    assert node.claimed_ids() == [quick]
+    assert node.waiting("rate") == waits
+
+
+def test_a_job_that_its_own_transaction_completes_settles_its_cost(node: Master) -> None:
+    """With its end."""
+    declare(node, burst=2)
+    _, *others = node.enqueue(*[{"group": "g"} for _ in range(3)])
+    (chunk,) = node.claim(1)
+    sql = "select txqueue.complete_one(%s, %s, %s, null, 'null', %s, 0)::text"
+    node.value(sql, node.incarnation, chunk.assignment, chunk.ids[0], chunk.lane)
+    assert at_once(node) == others
+
+
 def test_a_throttled_run_spends_no_attempt(node: Master) -> None:
     """The worker gets how many there were in a row, so that it can end them."""
     (job,) = node.enqueue({"options": {"attempts": 2}})

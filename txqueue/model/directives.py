@@ -49,8 +49,8 @@ class Throttled(Snooze):
     """Raised or returned by a handler that a service has refused for now, as by HTTP status 429.
 
     The job runs again after the delay, as the same attempt. Until then no other job of its group
-    starts on any node; without a group, none of its tenant; with neither, none of its queue. The
-    job fails after a thousand such runs in a row.
+    starts on any node; without a group, of its tenant; with neither, of its queue. After a thousand
+    in a row the job fails.
 
     Args:
         retry_after: A number of seconds or a timedelta, from 0 to a hundred years.

@@ -416,12 +416,9 @@ class RunningJob(DurableJob):
     def cost(self) -> float:
         """What the run costs of the ``group_rate``: its weight, unless the handler sets this.
 
-        A handler that learns it only from the answer, such as the tokens of a model, sets it before
-        it ends: the difference then delays the next jobs of the group, or is given back.
-
         Raises:
-            InvalidWork: When it is set to what is no number from 0 to 1,000,000,000, or after the
-                job's own transaction has completed the job.
+            InvalidWork: When it is set to no number from 0 to 1,000,000,000, or after the job's own
+                transaction.
         """
         return getattr(self, "_cost", float(self.weight))
 
