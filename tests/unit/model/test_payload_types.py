@@ -9,7 +9,17 @@ from dataclasses import dataclass, is_dataclass, make_dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NewType, NotRequired, Union
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    Union,
+    Unpack,
+)
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -544,6 +554,19 @@ def bill(invoice: Invoice, part: Part) -> None:
     """Do nothing."""
 
 
+class Address(TypedDict):
+    """A TypedDict as the whole payload of a task."""
+
+    street: str
+    since: date
+
+
+@task
+def move(**address: Unpack[Address]) -> str:
+    """Return what the handler gets."""
+    return f"{address['street']} {address['since'].year}"
+
+
 INVOICE = Invoice(total=Decimal("1.50"), dueDate=date(2026, 1, 1))
 IN_JSON: Any = {"total": "1.50", "dueDate": "2026-01-01", "lines": {}, "order": None}
 
@@ -553,6 +576,7 @@ IN_JSON: Any = {"total": "1.50", "dueDate": "2026-01-01", "lines": {}, "order": 
     [
         (Plain(7, [Order(1)]), {"number": 7, "orders": [vars(Order(1))]}),
         (Modelled(number=7, invoice=INVOICE), {"number": 7, "invoice": IN_JSON}),
+        (move.work(street="a", since=date(2026, 1, 1)), {"street": "a", "since": "2026-01-01"}),
         (bill.work(INVOICE, {"name": "a"}), {"invoice": IN_JSON, "part": {"name": "a"}}),
     ],
     ids=lambda value: type(value).__name__,
@@ -561,6 +585,17 @@ def test_a_whole_payload(work: WorkItem, payload: Any) -> None:
     """It is what an attrs class with these fields has."""
     assert encode(work) == payload
     assert decode(type(work), payload) == work
+
+
+def test_a_typed_dict_whose_keys_may_be_absent_is_no_payload() -> None:
+    """A function could not tell an absent key from its default; one with all keys gets them."""
+    assert move.work(street="a", since=date(2026, 1, 1)).perform(None) == "a 2026"
+
+    def wrong(**part: Unpack[Part]) -> None:
+        """Do nothing."""
+
+    with pytest.raises(InvalidWork, match=r"the key orders in part of .* may be absent"):
+        task(wrong)
 
 
 @pytest.mark.parametrize(

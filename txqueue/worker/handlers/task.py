@@ -19,6 +19,8 @@ from typing import (
     TypedDict,
     TypeVar,
     Unpack,
+    get_args,
+    get_origin,
     get_type_hints,
     overload,
 )
@@ -29,6 +31,7 @@ from txqueue.errors import InvalidWork
 from txqueue.model.job_policy import Rate, Retry, Runtime, UniqueMode
 from txqueue.model.keys import Key
 from txqueue.model.names_elsewhere import remedy_for
+from txqueue.model.record_types import fields_of
 from txqueue.model.schedule import Schedule
 from txqueue.model.work_item import WorkItem
 
@@ -147,10 +150,10 @@ def task(
 ) -> Any:
     """Make a work type of a function; a decorator, with or without options.
 
-    Its parameters are the payload, and need annotations. If the first one is annotated as
-    `RunningJob`, or `ThreadJob` in a thread, it gets the job and is no part of the payload. A
-    coroutine awaits Deferreds, or, with ``runtime=Runtime.ASYNCIO``, what asyncio has; a plain
-    function runs in a thread.
+    Its parameters are the payload, and need annotations; ``**fields: Unpack[Order]`` stands for
+    each key of a TypedDict. If the first one is annotated as `RunningJob`, or `ThreadJob` in a
+    thread, it gets the job and is no part of the payload. A coroutine awaits Deferreds, or, with
+    ``runtime=Runtime.ASYNCIO``, what asyncio has; a plain function runs in a thread.
 
     Args:
         function: The function, defined in a module that nodes import.
@@ -172,7 +175,8 @@ def _item_of(
 ) -> type[WorkItem]:
     """Return a class whose fields are the parameters of the function."""
     _check(function, policy)
-    takes_job, parameters = _split(_annotated(function))
+    takes_job, own = _split(_annotated(function))
+    parameters = [part for each in own for part in _parts(function, each)]
     for parameter in parameters:
         _check_parameter(function, parameter)
     body = {
@@ -231,6 +235,22 @@ def _split(parameters: list[inspect.Parameter]) -> tuple[bool, list[inspect.Para
     """Return whether the first parameter takes the job, and all others."""
     takes_job = bool(parameters) and _is_job(parameters[0].annotation)
     return takes_job, parameters[takes_job:]
+
+
+def _parts(
+    function: Callable[..., Any], parameter: inspect.Parameter
+) -> Iterator[inspect.Parameter]:
+    """Yield the parameter, or one for each key of the TypedDict that is unpacked in it."""
+    if get_origin(parameter.annotation) is not Unpack:
+        yield parameter
+        return
+    for key in fields_of(get_args(parameter.annotation)[0]):
+        if key.default is not attrs.NOTHING:
+            raise InvalidWork(
+                f"the key {key.name} in {parameter.name} of {function.__qualname__} may be absent",
+                "have the TypedDict require it, or make it a parameter with a default",
+            )
+        yield inspect.Parameter(key.name, inspect.Parameter.KEYWORD_ONLY, annotation=key.type)
 
 
 def _check_parameter(function: Callable[..., Any], parameter: inspect.Parameter) -> None:
