@@ -12,6 +12,10 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.test_encrypted import CANARY, Shy
+from txqueue.agents.acts import Acting
+from txqueue.cli.options import GlobalOptions
+from txqueue.errors import TxqueueError
+from txqueue.model.operator_acts import ACTS
 from txqueue.node.settings import policy_row
 
 pytest.importorskip("mcp")
@@ -28,7 +32,10 @@ class Agent:
         self._dsn = dsn
 
     def ask(self, *calls: Call, flags: tuple[str, ...] = ()) -> tuple[list[Any], Answers]:
-        """Return the tools, and of each call whether it was refused and the answer."""
+        """Return the tools, and of each call whether it was refused and the answer.
+
+        A call whose argument `confirm` is None confirms what the call before has returned.
+        """
         # The reactor's loop runs in this thread.
         with ThreadPoolExecutor(1) as threads:
             return threads.submit(asyncio.run, self._converse(calls, flags)).result(60)
@@ -44,7 +51,13 @@ class Agent:
         server = StdioServerParameters(command=program, args=["mcp", *flags], env=environment)
         async with Client(server) as client:
             tools = (await client.list_tools()).tools
-            return tools, [self._answer(await client.call_tool(*call)) for call in calls]
+            answers: Answers = []
+            for name, arguments in calls:
+                is_second = "confirm" in arguments and arguments["confirm"] is None
+                confirm = {"confirm": answers[-1][1]["confirm"]} if is_second else {}
+                result = await client.call_tool(name, {**arguments, **confirm})
+                answers.append(self._answer(result))
+            return tools, answers
 
     def _answer(self, result: Any) -> tuple[bool, Any]:
         text = result.content[0].text
@@ -89,13 +102,14 @@ def test_an_agent_never_sees_what_is_redacted(agent: Agent, node: Master, txqueu
 
 
 WRONG: Mapping[str, Call] = {
-    "job_id is not of the type integer": ("job", {"job_id": "--dsn=host=evil"}),
+    "job_id: '--dsn=host=evil' is not of type 'integer'": ("job", {"job_id": "--dsn=host=evil"}),
     "a character that no job can have": ("jobs", {"queue": "mail\0"}),
-    "jobs has no 'dsn'": ("jobs", {"dsn": "host=evil"}),
-    "is not one of 'waiting'": ("jobs", {"state": "--help"}),
-    "explain needs 'job_id'": ("explain", {}),
-    "not in the range": ("explain", {"job_id": 10**30}),
+    "'dsn' was unexpected": ("jobs", {"dsn": "host=evil"}),
+    "is not one of ['waiting'": ("jobs", {"state": "--help"}),
+    "'job_id' is a required property": ("explain", {}),
+    "is greater than the maximum": ("explain", {"job_id": 10**30}),
     "there is no tool 'enqueue'": ("enqueue", {}),
+    "this server only reads; start it to act: txqueue mcp --act": ("retry", {"ids": [1]}),
 }
 
 
@@ -108,3 +122,88 @@ def test_a_wrong_call_is_refused(agent: Agent) -> None:
         assert expected in text
         assert "\n" not in text
     assert answers[-1] == (False, {"jobs": [], "next": None, "searched": None})
+
+
+ACT = ("--act",)
+
+
+def test_an_act_is_tried_and_then_confirmed(agent: Agent, txqueue: Txqueue, node: Master) -> None:
+    """The trial changes nothing; the act changes the jobs of the trial, and says why."""
+    for tenant in ("acme", "globex"):
+        txqueue("enqueue", "mail", "{}", "--tenant", tenant, "--count", "2")
+    chosen = {"work_type": "mail", "at_most": 3}
+    before = node.states()
+    tools, answers = agent.ask(("cancel", chosen), flags=ACT)
+    [(_, trial)] = answers
+    assert {tool.name for tool in tools if tool.annotations.destructive_hint} >= {
+        *("cancel", "retry", "pause", "set_limit", "retry_failures", "run_schedule"),
+        *("drain_node", "send_signal"),
+    }
+    assert trial["would"] == "cancel 3 jobs of 2 tenants; more match than at_most"
+    assert trial["answer"]["cancelled"]["jobs"] == 3
+    assert trial["jobs_by"]["tenant"] == {"globex": 2, "acme": 1}
+    assert node.states() == before
+    confirmed = {**chosen, "confirm": None, "reason": "the shop is closed"}
+    _, [_, (_, done)] = agent.ask(("cancel", chosen), ("cancel", confirmed), flags=ACT)
+    assert done["answer"]["cancelled"]["jobs"] == 3
+    assert node.states()["cancelled"] == 3
+    [act] = txqueue("actions")["actions"]
+    assert act["what"] == "cancel"
+    assert act["who"].endswith(" by an agent: the shop is closed")
+
+
+def test_what_was_not_tried_is_not_done(agent: Agent, txqueue: Txqueue) -> None:
+    """Not without a reason, with other arguments, with a made-up text, twice, or for all jobs."""
+    of_queue = {"kind": "queue", "key": "mail"}
+    reasoned = {**of_queue, "confirm": None, "reason": "it is closed"}
+    trial: Call = ("pause", of_queue)
+    _, answers = agent.ask(
+        trial,
+        ("pause", {**of_queue, "confirm": None}),
+        trial,
+        ("pause", {**reasoned, "key": "other"}),
+        ("pause", {**reasoned, "confirm": "0123456789abcdef"}),
+        ("cancel", {}),
+        ("cancel", {"queue": "mail", "ids": [1]}),
+        ("cancel", {"ids": ["1) or true --"]}),
+        flags=ACT,
+    )
+    refused = [text for is_error, text in answers if is_error]
+    assert len(refused) == 6
+    assert "needs a reason" in refused[0]
+    assert all("confirms no trial of pause" in text for text in refused[1:3])
+    assert all("cancel needs the jobs that are meant" in text for text in refused[3:5])
+    assert "is not of type 'integer'" in refused[5]
+    assert (txqueue("actions"), txqueue("limits")) == ({"actions": []}, {"limits": []})
+
+
+def _some(schema: Mapping[str, Any], of_kinds: Mapping[str, Any]) -> Any:
+    """Some value of a schema."""
+    is_moment = schema.get("format") == "date-time"
+    return "2030-01-31T12:00:00+00:00" if is_moment else of_kinds.get(schema.get("type", ""), {})
+
+
+def test_each_act_can_be_tried(dsn: str, node: Master, txqueue: Txqueue) -> None:
+    """Those that read before they write, too; what is tried leaves nothing behind."""
+    [job_id] = txqueue("enqueue", "mail", "{}")["job_ids"]
+    txqueue("schedule", "add", "sync", "mail", "{}", "--every", "5min")
+    recorded = txqueue("actions")
+    of_names = {"kind": "queue", "ids": [job_id], "name": "sync", "job_id": job_id}
+    of_names["terms"] = {"kind": "every", "seconds": 60, "jitter": 0, "catch_up": "skip"}
+    of_kinds = {"string": "mail", "integer": 7, "number": 60.0}
+    tried = {}
+    for tool in Acting(GlobalOptions(dsn=dsn)).tools():
+        needed = {
+            name: of_names.get(name) or _some(tool.arguments[name], of_kinds)
+            for name in (*tool.needed, *{"ids"} & tool.arguments.keys())
+        }
+        try:
+            tried[tool.name] = json.loads(tool.answer(needed))["would"]
+        except TxqueueError as error:
+            tried[tool.name] = str(error)
+    assert len(tried) >= sum(bool(act.command) for act in ACTS.values())
+    assert txqueue("actions") == recorded
+    assert node.states() == {"waiting": 1}
+    assert not [told for told in tried.values() if "read-only" in told or "has no argument" in told]
+    assert tried["send_signal"].startswith("send signal")
+    assert tried["run_schedule"].startswith("run schedule")

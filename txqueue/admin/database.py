@@ -34,6 +34,20 @@ class _Statements:
 
 
 @frozen
+class _Trial(_Statements):
+    """Runs statements in a transaction that is rolled back; one that reads leaves it writable."""
+
+    async def query_dicts(
+        self, sql: str, parameters: Sequence[object] = ()
+    ) -> list[dict[str, Any]]:
+        """Run a statement that reads, and return its rows as dictionaries."""
+        self._session.rows("savepoint reading")
+        rows = self._session.dicts(sql, parameters)
+        self._session.rows("rollback to savepoint reading")
+        return rows
+
+
+@frozen
 class _Archive:
     """Reads archived jobs in this process."""
 
@@ -52,23 +66,30 @@ class SessionLink(Link):
         session: The connection.
         who: The operator.
         find_archived: Returns the columns of an archived job.
+        is_trial: Whether each command is rolled back once it has answered.
     """
 
     _session: Session
     _who: str
     _find_archived: FindArchived
+    _is_trial: bool = False
 
     def __attrs_post_init__(self) -> None:
         archive = _Archive(self._find_archived)
-        statements = _Statements(self._session)
+        statements = (_Trial if self._is_trial else _Statements)(self._session)
         self._functions = DatabaseHandlers(statements, self._session.schema, archive).functions()
 
     async def ask(self, command: type[Any], **arguments: Any) -> dict[str, Any]:
         """Carry out a command; a refusal is the error that a node would answer with."""
         given = checked_arguments(command, arguments)
+        if self._is_trial:
+            self._session.rows("begin")
         try:
             return dict(await self._functions[command](self._who, **given))
         except (AdminRefused, DatabaseUnavailable):
             raise
         except TxqueueError as error:
             raise AdminRefused(error.what, error.remedy) from None
+        finally:
+            if self._is_trial:
+                self._session.rows("rollback")

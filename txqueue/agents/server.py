@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -36,12 +36,12 @@ class AgentServer:
     """Offers tools to one client.
 
     Args:
-        tools: The tools by name.
-        refused: Those that are not offered, with the reason and the remedy of each.
+        tools: The tools.
+        refused: The tools that are not offered.
     """
 
-    _tools: Mapping[str, Tool]
-    _refused: Mapping[str, ConfigurationError]
+    _tools: Sequence[Tool]
+    _refused: Sequence[Tool]
 
     def __attrs_post_init__(self) -> None:
         # One call at a time: a command prints to the standard output of the process.
@@ -60,19 +60,7 @@ class AgentServer:
             await server.run(read, write, server.create_initialization_options())
 
     async def _list(self, _: object, __: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(
-            tools=[
-                ListedTool(
-                    name=tool.name,
-                    description=tool.text,
-                    input_schema=tool.schema,
-                    annotations=ToolAnnotations(
-                        read_only_hint=not tool.is_act, destructive_hint=tool.is_act
-                    ),
-                )
-                for tool in self._tools.values()
-            ]
-        )
+        return ListToolsResult(tools=[_listed(tool) for tool in self._tools])
 
     async def _call(self, _: object, params: CallToolRequestParams) -> CallToolResult:
         """Return the answer of a tool; an error is one line, as the command line prints it."""
@@ -86,10 +74,18 @@ class AgentServer:
         return CallToolResult(content=[TextContent(text=text)])
 
     def _tool(self, name: str) -> Tool:
-        if name in self._refused:
-            raise self._refused[name]
-        if name not in self._tools:
-            raise ConfigurationError(
-                f"there is no tool {name[:100]!r}", f"choose one of: {', '.join(self._tools)}"
-            )
-        return self._tools[name]
+        if any(tool.name == name for tool in self._refused):
+            said = f"{name} is an act, and this server only reads"
+            raise ConfigurationError(said, "start it to act: txqueue mcp --act")
+        named = {tool.name: tool for tool in self._tools}
+        if name not in named:
+            said = f"there is no tool {name[:100]!r}"
+            raise ConfigurationError(said, f"choose one of: {', '.join(named)}")
+        return named[name]
+
+
+def _listed(tool: Tool) -> ListedTool:
+    hints = ToolAnnotations(read_only_hint=not tool.is_act, destructive_hint=tool.is_act)
+    return ListedTool(
+        name=tool.name, description=tool.text, input_schema=tool.schema, annotations=hints
+    )

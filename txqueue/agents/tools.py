@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import click
 from attrs import evolve, frozen
+from jsonschema import ValidationError, validate
 
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import root
@@ -32,11 +33,13 @@ LONGEST: Final = 200_000
 WITH_PAYLOAD: Final = "with_payload"
 _WITHHELD: Final = frozenset({"payload", "result", "value"})
 _SHOWING: Final = {
-    WITH_PAYLOAD: {
-        "type": "boolean",
-        "description": "Show payloads, results and values; never redacted or encrypted ones.",
-    }
+    "type": "boolean",
+    "description": "Show payloads, results and values; never redacted or encrypted ones.",
 }
+_KINDS: Final = {"IntRange": "integer", "FloatRange": "number"}
+
+Schemas = Mapping[str, Mapping[str, Any]]
+"""The JSON schema of each argument by its name."""
 
 
 @frozen
@@ -46,44 +49,43 @@ class Tool:
     Attributes:
         name: Its name.
         text: What it does.
-        parameters: The JSON schema of each parameter by its name.
+        arguments: The schemas of its arguments.
+        needed: The arguments without which it is not called.
         call: Carries it out with checked arguments, and returns a document.
-        required: The parameters without which it is not called.
         is_act: Whether it changes anything.
     """
 
     name: str
     text: str
-    parameters: Mapping[str, Mapping[str, Any]]
+    arguments: Schemas
+    needed: Sequence[str]
     call: Callable[[Mapping[str, Any]], Any]
-    required: Sequence[str] = ()
     is_act: bool = False
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of its arguments."""
-        return {
-            "type": "object",
-            "properties": dict(self.parameters),
-            "required": list(self.required),
-            "additionalProperties": False,
-        }
+        """The JSON schema of its arguments together."""
+        bounds = {"required": list(self.needed), "additionalProperties": False}
+        return {"type": "object", "properties": dict(self.arguments), **bounds}
 
-    def answer(self, arguments: Mapping[str, Any]) -> str:
+    def answer(self, given: Mapping[str, Any]) -> str:
         """Carry it out, and return its answer as JSON text.
 
         Raises:
             ConfigurationError: When an argument is unknown, missing or not of its kind, or the
                 answer is too long.
         """
-        for name in arguments.keys() - self.parameters.keys():
-            names = ", ".join(self.parameters) or "none"
-            raise ConfigurationError(f"{self.name} has no {name!r}", f"its arguments are: {names}")
-        for name in self.required:
-            if name not in arguments:
-                raise ConfigurationError(f"{self.name} needs {name!r}", "pass it")
-        for name, value in arguments.items():
-            _check(name, value, self.parameters[name])
+        # Clients send null for what they leave out.
+        arguments = {name: value for name, value in given.items() if value is not None}
+        try:
+            validate(arguments, self.schema)
+        except ValidationError as error:
+            place = "".join(f"{name}: " for name in error.absolute_path)
+            remedy = f"its arguments are {', '.join(self.arguments)}"
+            said = f"{self.name}: {place}{error.message[:200]}"
+            raise ConfigurationError(said, remedy) from None
+        for value in arguments.values():
+            check_storable("".join(map(str, value)) if isinstance(value, list) else str(value))
         text = as_text(self.call(arguments))
         if len(text) > LONGEST:
             raise ConfigurationError(
@@ -91,33 +93,6 @@ class Tool:
                 f"ask for less: at most {LONGEST:,} characters are returned",
             )
         return text
-
-
-_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-}
-
-
-def _check(name: str, value: Any, schema: Mapping[str, Any]) -> None:
-    """Check that an argument is of its kind, as clients of the protocol need not.
-
-    Raises:
-        ConfigurationError: When it is not, or has a character that no text in the database has.
-    """
-    kind = schema.get("type")
-    if kind is not None and (
-        not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind != "boolean")
-    ):
-        raise ConfigurationError(f"{name} is not of the type {kind}", "see the tool's schema")
-    if isinstance(value, str):
-        check_storable(value)
-    if isinstance(value, list):
-        for element in value:
-            _check(name, element, schema["items"])
 
 
 def read_tools(options: GlobalOptions) -> Iterator[Tool]:
@@ -129,38 +104,39 @@ def read_tools(options: GlobalOptions) -> Iterator[Tool]:
     # No node is asked: the reactor that this takes runs once in a process.
     quiet = evolve(options, json=True, node="")
     for name in READS:
-        command = root.get_command(click.Context(root), name)
-        if command is not None:
-            yield _tool_of(name, command, quiet)
+        command, parameters = parameters_of(name)
+        yield Tool(
+            name,
+            command.help or name,
+            {**schemas_of(parameters), WITH_PAYLOAD: _SHOWING},
+            [str(each.name) for each in parameters if each.required],
+            partial(_read, name, parameters, quiet),
+        )
 
 
-def _tool_of(name: str, command: click.Command, options: GlobalOptions) -> Tool:
-    # Flags are for people: they watch.
-    chosen = [
-        each
-        for each in command.params
-        if each.expose_value and not getattr(each, "is_flag", False) and each.name is not None
-    ]
-    parameters = {str(each.name): _schema_of(each) for each in chosen}
-    return Tool(
-        name,
-        command.help or name,
-        {**parameters, **_SHOWING},
-        partial(_read, name, chosen, options),
-        [str(each.name) for each in chosen if each.required],
-    )
+def parameters_of(name: str) -> tuple[click.Command, list[click.Parameter]]:
+    """Return a command and its own parameters, but for flags: they are for people who watch."""
+    command = root.get_command(click.Context(root), name)
+    assert command is not None
+    is_flag = {each: getattr(each, "is_flag", False) for each in command.params}
+    return command, [each for each in command.params if each.expose_value and not is_flag[each]]
+
+
+def schemas_of(parameters: Sequence[click.Parameter]) -> dict[str, dict[str, Any]]:
+    """Return the schemas of a command's parameters."""
+    return {str(each.name): _schema_of(each) for each in parameters}
 
 
 def _schema_of(parameter: click.Parameter) -> dict[str, Any]:
-    info = parameter.type.to_info_dict()
-    kinds = {"IntRange": "integer", "Int": "integer", "FloatRange": "number", "Float": "number"}
-    schema: dict[str, Any] = {"type": kinds.get(info["param_type"], "string")}
-    bounds = {"minimum": info.get("min"), "maximum": info.get("max"), "enum": info.get("choices")}
+    info: Mapping[str, Any] = {**parameter.type.to_info_dict()}
+    choices = list(info.get("choices", ())) or None
+    bounds = {"minimum": info.get("min"), "maximum": info.get("max"), "enum": choices}
+    schema: dict[str, Any] = {"type": _KINDS.get(info["param_type"], "string")}
     schema |= {name: bound for name, bound in bounds.items() if bound is not None}
-    if parameter.multiple or parameter.nargs != 1:
+    if parameter.multiple:
         schema = {"type": "array", "items": schema}
-    text = getattr(parameter, "help", None) or parameter.make_metavar(click.Context(root))
-    return {**schema, "description": text}
+    help_text = getattr(parameter, "help", None)
+    return {**schema, "description": help_text} if help_text else schema
 
 
 def _read(
@@ -197,9 +173,6 @@ def _withheld(value: Any) -> Any:
         return [_withheld(each) for each in value]
     if not isinstance(value, dict):
         return value
-    return {
-        name: f"not shown: pass {WITH_PAYLOAD}"
-        if name in _WITHHELD and part is not None
-        else _withheld(part)
-        for name, part in value.items()
-    }
+    said = f"not shown: pass {WITH_PAYLOAD}"
+    hidden = {name for name in _WITHHELD & value.keys() if value[name] is not None}
+    return {name: said if name in hidden else _withheld(part) for name, part in value.items()}

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import click
+
 from txqueue.cli.options import GlobalOptions, command
 from txqueue.errors import ConfigurationError
 
 
 @command()
-def mcp(options: GlobalOptions) -> None:
-    """Serve an agent by the Model Context Protocol, to read.
+@click.option("--act", "may_act", is_flag=True, help="Let the agent act, too: each act twice.")
+def mcp(options: GlobalOptions, *, may_act: bool) -> None:
+    """Serve an agent by the Model Context Protocol.
 
-    It speaks on standard input and output.
+    Its client starts the command, and speaks with it over standard input and output. The agent
+    may read. With --act it may also act: a first call says what would change, a second one
+    confirms that, with a reason, which is recorded.
 
     Examples:
         mcp --dsn service=shop
+        mcp --act
     """
     import asyncio
 
-    from txqueue.agents.tools import read_tools
-
     try:
+        from txqueue.agents.acts import Acting
         from txqueue.agents.server import AgentServer
+        from txqueue.agents.tools import read_tools
     except ImportError as error:
-        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "jsonschema"):
             raise
         raise ConfigurationError(
             "agents need the package mcp", "install it: pip install 'txqueue[mcp]'"
         ) from None
-    tools = {tool.name: tool for tool in read_tools(options)}
-    asyncio.run(AgentServer(tools, {}).serve())
+    reads, acts = [*read_tools(options)], [*Acting(options).tools()]
+    server = AgentServer(reads + acts, []) if may_act else AgentServer(reads, acts)
+    asyncio.run(server.serve())

@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -184,14 +185,28 @@ def operate(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
             raise
         no_node = error
     try:
-        return _act_in_database(options, act)
+        return act_in_database(options, act)
     except (DatabaseUnavailable, SchemaMismatch):
         if _names_database(options):
             raise
         raise no_node from None
 
 
-def _act_in_database(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
+def act_in_database(
+    options: GlobalOptions,
+    act: Callable[[Admin], Awaitable[T]],
+    *,
+    who: str | None = None,
+    is_trial: bool = False,
+) -> T:
+    """Act in the database, without a node.
+
+    Args:
+        options: Name the database.
+        act: Sends the commands.
+        who: The operator that is recorded; None for the account that runs the command.
+        is_trial: Whether each command is rolled back once it has answered.
+    """
     from txqueue.admin import Admin
     from txqueue.admin.database import SessionLink
 
@@ -199,7 +214,8 @@ def _act_in_database(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]
         return await act(Admin(link))
 
     with open_session(options) as session:
-        link = SessionLink(session, account(), lambda job_id: archived_row(options, job_id))
+        archived = partial(archived_row, options)
+        link = SessionLink(session, who or account(), archived, is_trial=is_trial)
         try:
             # It never waits: the connection blocks.
             run().send(None)
