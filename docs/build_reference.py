@@ -194,7 +194,7 @@ def send_receipt(order_id: int) -> None: ...""",
 # The Blocking classes are made of those of asyncio, by docs/build_sync.py.
 TWINS: Final = MappingProxyType({"txqueue.sync": "txqueue.aio"})
 FOREIGN: Final = frozenset({"Enum", "IntEnum", "StrEnum", "TypedDict", "TaskContext"})
-LEAST: Final = 9
+LEAST: Final = 7
 """Words from which on a text is not repeated, but referred to."""
 
 HEAD: Final = """\

@@ -1,7 +1,7 @@
 """How many message round trips each call of a client, a node, the command and the dashboard takes.
 
-docs/explanation/performance.md has these numbers, and why those above the floor are. A call that
-comes to take more is slower wherever the database is far away.
+docs/explanation/performance.md has those that readers need. A call that comes to take more is
+slower wherever the database is far away.
 """
 
 from collections.abc import Iterator
