@@ -73,7 +73,10 @@ addEventListener("keydown", (event) => {
   isGoing = event.key === "g";
   if (event.key === "/") {
     event.preventDefault();
-    document.getElementById("search").focus();
+    const search = document.getElementById("search");
+    // In a narrow window it is in the menu.
+    if (!search.checkVisibility()) document.getElementById("menu").showPopover();
+    search.focus();
   }
   if (event.key === "?") keys.showModal();
 });
