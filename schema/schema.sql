@@ -52,6 +52,7 @@ row_locker(its_xmax xid, leaf oid) returns integer;  -- read, worker
 
 -- changes
 delete_jobs(ids bigint[], who text) returns (deleted bigint[], refused bigint[]);  -- worker
+edit(ids bigint[], its_payload jsonb, who text) returns (changed bigint[], refused bigint[]);  -- worker
 move(ids bigint[], its_queue text, who text) returns (changed bigint[], refused bigint[]);  -- worker
 reschedule(ids bigint[], its_moment timestamptz, who text) returns (changed bigint[], refused bigint[]);  -- worker
 set_priority(ids bigint[], its_priority integer, who text) returns (changed bigint[], refused bigint[]);  -- worker

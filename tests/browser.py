@@ -16,7 +16,9 @@ from tests.waiting import running_reactor
 
 __all__ = ["Answer", "Body", "Browser", "body_of"]
 
-_ACT = re.compile(r"((?:/databases/[^/]+)?)/(?:act/|schedules/edit|types/enqueue|jobs/\d+/copy)")
+_ACT = re.compile(
+    r"((?:/databases/[^/]+)?)/(?:act/|schedules/edit|types/enqueue|jobs/\d+/(?:copy|edit))"
+)
 _MARK = re.compile(r'name="shown" value="([^"]+)"')
 
 

@@ -37,6 +37,20 @@ begin
     select * into changed, refused from change_jobs(ids, jsonb_build_object('not_before', its_moment), 'reschedule', who);
 end $$;
 
+-- Gives unclaimed jobs another payload, which fits the rules of enqueue(); they keep their keys. Returns their numbers, and
+-- those of the others. Neither the former payload nor the new one is recorded.
+create or replace function txqueue.edit(ids bigint[], its_payload jsonb, who text, out changed bigint[], out refused bigint[])
+language plpgsql volatile security definer
+set enable_seqscan = off
+as $$
+begin
+    perform check_job(its.work_type, its_payload, setting.payload_limit, null, null, null, null, null, null, null, null),
+            check_encrypted(known.policy, its.work_type, its_payload)
+       from setting, (select distinct work_type from job where job_id = any (ids)) as its
+       left join work_type as known on known.work_type = its.work_type;
+    select * into changed, refused from change_jobs(ids, jsonb_build_object('payload', its_payload), 'edit', who);
+end $$;
+
 -- Deletes jobs with their steps, signals and attempts. One that has not ended is cancelled first, so that others go on
 -- as after that. Keys that were enqueued once stay. Returns the numbers of the deleted jobs, and of the others.
 create or replace function txqueue.delete_jobs(ids bigint[], who text, out deleted bigint[], out refused bigint[])
@@ -192,7 +206,7 @@ begin
                and not (state = 'waiting' and fingerprint is null and exists (
                    select from job_step as step where step.job_id = job.job_id and step.ended_at is null)));
     end if;
-    if cardinality(locked) <= 10000 then
+    if cardinality(locked) <= 10000 and not given ? 'payload' then
         former := (select jsonb_agg(former_of(job)) from job where job_id = any (locked) and state in ('waiting', 'ready'));
     end if;
     changed := replace_unclaimed(locked, given);

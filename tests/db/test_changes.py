@@ -98,3 +98,18 @@ def test_a_deleted_job_is_gone_with_what_belongs_to_it(node: Master) -> None:
     for table in ("job_signal", "failed_attempt", "unique_job", "request"):
         assert node.value(f"select count(*) from txqueue.{table}") == 0
     assert actions(node)[-1] == ("ann", "delete", "3 jobs")
+
+
+def test_an_edited_job_runs_with_its_new_payload(node: Master) -> None:
+    """What it was is recorded nowhere; a payload that no client could enqueue is refused."""
+    held, ready = node.enqueue({}, {"payload": {"secret": 1}})
+    node.claim(1)
+    edit = "edit(%s::bigint[], %s, 'ann')"
+    assert act(node, edit, [ready, held], '{"secret": 2}') == ([ready], [held])
+    assert node.job(ready)["payload"] == {"secret": 2}
+    assert "secret" not in node.value("select action::text from txqueue.action")
+    with pytest.raises(Exception, match="is not a JSON object"):
+        act(node, edit, [ready], "[]")
+    node.publish("test.kind", policy={"encrypted": True})
+    with pytest.raises(Exception, match="are encrypted, and this one is in clear"):
+        act(node, edit, [ready], "{}")

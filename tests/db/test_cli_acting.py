@@ -48,6 +48,7 @@ def test_acts_have_the_words_that_a_node_answers(node: Stored, cli: Cli) -> None
         ("reschedule", "2030-01-01", "{first}"): (
             "Job {first}: not to start before 2030-01-01T00:00:00+00:00."
         ),
+        ("edit", '{{"a": 1}}', "{first}"): "Job {first}: with another payload now.",
         ("cancel", "{first}"): "Job {first}: cancelled.",
         ("retry", "{first}"): "Job {first}: to run again.",
         ("signal", "{first}", "approval", "true"): "Job {first} has the signal approval.",

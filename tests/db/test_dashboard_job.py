@@ -232,6 +232,22 @@ async def test_a_copy_of_a_job_has_the_edited_payload(node: Master, ann: Browser
     assert node.column("select what || ' by ' || who from txqueue.action") == ["repeat by ann"]
 
 
+async def test_the_payload_of_a_waiting_job_is_edited(node: Master, ann: Browser) -> None:
+    """If it fits the schema of its type; not after a node has claimed the job."""
+    (job_id,) = node.enqueue({"payload": {"price": 1}})
+    schema = '{"type": "object", "properties": {"price": {"type": "integer"}}}'
+    node.cursor.execute("update txqueue.work_type set schema = %s", (schema,))
+    form = f"/jobs/{job_id}/edit"
+    assert form in (await ann.get(f"/jobs/{job_id}")).text
+    answer = await ann.post(form, {"payload": '{"price": "much"}'})
+    assert (answer.status, "does not fit test.kind" in answer.text) == (422, True)
+    await ann.post(form, {"payload": '{"price": 2}'})
+    assert node.job(job_id)["payload"] == {"price": 2}
+    node.claim()
+    answer = await ann.post(form, {"payload": '{"price": 3}'})
+    assert "is left unchanged" in (await ann.get(answer.headers["location"])).text
+
+
 async def test_no_copy_is_enqueued_beside_the_holder_of_the_unique_key(
     node: Master, ann: Browser
 ) -> None:

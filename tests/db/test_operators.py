@@ -18,7 +18,7 @@ from txqueue.store.driver.errors import Unanswered
 from txqueue.store.enqueueing.encryption import KEY, decrypted
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.operations import Operations
-from txqueue.store.operator_signals import signal_to_send
+from txqueue.store.operator_arguments import signal_to_send
 from txqueue.store.reads.job_details import about_job, about_obstacles
 from txqueue.store.reads.job_search import about_jobs
 

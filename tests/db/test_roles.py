@@ -92,6 +92,7 @@ CLAIMS = [
     "select txqueue.set_priority('{}', 1, 'ann')",
     "select txqueue.move('{}', 'mail', 'ann')",
     "select txqueue.reschedule('{}', now(), 'ann')",
+    "select txqueue.edit('{}', '{}', 'ann')",
     "select txqueue.delete_jobs('{}', 'ann')",
     "select txqueue.due_schedules()",
     "select txqueue.tick('[]')",

@@ -228,17 +228,21 @@ def _told(ids: list[int], new: list[int], rows: dict[int, dict[str, Any]] | None
 
 @command()
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER)
-def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
+@click.option("--payload", metavar="JSON", help="The payload of the copies, if it is another one.")
+def repeat(options: GlobalOptions, ids: Sequence[int], payload: str | None) -> None:
     """Enqueue copies of jobs that have ended.
 
-    A copy has the same payload. If one of the jobs has not ended, none is enqueued.
+    A copy has the same payload, or the given one. If a job has not ended, none is enqueued.
 
     Examples:
         repeat 17
         repeat 17 18 --json
+        repeat 17 --payload '{"user_id": 8}'
     """
+    if payload is not None:
+        check_payload(payload)
     with open_session(options) as session:
-        calls = [_call(options, session, job_id) for job_id in ids]
+        calls = [_call(options, session, job_id, payload) for job_id in ids]
         with session.transaction():
             numbers = [int(session.value(call.sql, call.parameters)) for call in calls]
             rows = written_rows(session, numbers)
@@ -249,13 +253,13 @@ def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
     show(options, {"repeated": repeated}, lambda: map(_line, repeated))
 
 
-def _call(options: GlobalOptions, session: Session, job_id: int) -> Question:
+def _call(options: GlobalOptions, session: Session, job_id: int, payload: str | None) -> Question:
     """Return the SQL call that repeats a job; for an archived job it carries the job's columns."""
     from txqueue.store.inquiries.jobs import repeat_call
 
     is_there = session.rows(f"select from {session.schema}.find_job(%s)", (job_id,))
     archived = None if is_there else archived_row(options, job_id)
-    return repeat_call(session.schema, job_id, archived)
+    return repeat_call(session.schema, job_id, archived, payload)
 
 
 def _line(repeated: Mapping[str, Any]) -> Text:

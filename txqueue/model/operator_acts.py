@@ -13,6 +13,7 @@ from typing import Final
 from attrs import frozen
 
 from txqueue.model.humanize import moment_ahead
+from txqueue.model.storable import check_payload
 
 # The largest numbers of PostgreSQL's types integer and bigint.
 _INTEGER: Final = 2**31 - 1
@@ -60,10 +61,13 @@ class Value:
         """Return the value that a person has typed.
 
         Raises:
+            InvalidWork: When it is no payload.
             ValueError: When it is none; the message says how to write one.
         """
         if self.kind is ValueKind.MOMENT:
             return moment_ahead(text).isoformat()
+        if self.kind is ValueKind.JSON:
+            return check_payload(text)
         if self.kind is not ValueKind.WHOLE:
             return text
         if text.isdecimal() and len(text) < len(str(_BIGINT)) and int(text) <= self.most:
@@ -402,6 +406,25 @@ ACTS: Final[Mapping[str, Act]] = {
                 reschedule 2h --all --queue mail
             """,
             "Reschedule",
+        ),
+    ),
+    "edit": Act(
+        "EditJobs",
+        (_IDS, Value("to", ValueKind.JSON, "its_payload", said="JSON")),
+        (_ids("changed", "with another payload now"), _REFUSED),
+        states=_UNCLAIMED,
+        of_all=_UNCLAIMED,
+        left=_claimed("once it has ended: txqueue repeat {job_id} --payload JSON"),
+        face=Face(
+            "edit",
+            """Give jobs another payload.
+
+            JSON is the whole new payload, an object. It must fit the schema of the work type, if a
+            node has published one. The jobs keep the group, tenant and unique key that they have.
+
+            Examples:
+                edit '{"user_id": 8}' 17
+            """,
         ),
     ),
     # Jobs that have not ended are cancelled first.

@@ -14,7 +14,6 @@ from txqueue.model.humanize import amount, counted, plain
 from txqueue.model.operator_acts import ACTS
 from txqueue.model.results import check_name
 from txqueue.policy.findings.explanation import Explanation, explain_refusal, refusal_text
-from txqueue.store.operator_signals import signal_to_send
 from txqueue.store.reads.job_details import about_obstacles
 from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_jobs
 from txqueue.store.reads.queue_state import about_clock
@@ -23,7 +22,7 @@ from txqueue.web.filters import FILTERS, chosen_filters
 from txqueue.web.messages import NOTICE, PageRequest, Reply, Role, Route, redirect
 from txqueue.web.page_services import PageServices
 from txqueue.web.pages.enqueue_form import SENT, enqueue
-from txqueue.web.pages.job_details import copy, job
+from txqueue.web.pages.job_details import job, put_payload
 from txqueue.web.pages.schedule_editor import FIELDS, edit
 
 COUNTED = 10_000
@@ -53,7 +52,8 @@ def acting_routes() -> list[Route]:
     }
     posted = {path: (_answering(act), fields) for path, (act, fields) in acts.items()}
     posted["/act/signal"] = (_send_signal, ("id", "name", "value", "answer"))
-    posted["/jobs/{id}/copy"] = (copy, ("payload",))
+    for word in ("copy", "edit"):
+        posted[f"/jobs/{{id}}/{word}"] = (put_payload, ("payload",))
     posted["/types/enqueue"] = (enqueue, ("name", "seen", *SENT))
     posted["/schedules/edit"] = (edit, ("name", "do", "seen", *FIELDS))
     return [
@@ -314,8 +314,7 @@ async def _signalled(services: PageServices, request: PageRequest) -> str:
     check_name(name, "signal")
     if (value := request.sent("answer") or request.sent("value")) is None:
         raise InvalidWork(f"the signal {name!r} has no value", 'write one, such as true or "yes"')
-    given = {"job_id": job_id, "name": name, "value": value}
-    arguments = await signal_to_send(services.operations, services.reads.schema, given)
+    arguments = {"job_id": job_id, "name": name, "value": value}
     awaited = await services.reads.find(about_awaited(services.reads.schema, job_id))
     await services.act(request, "send_signal", arguments)
     return f"Job {job_id} has the signal {name}. {unawaited(name, awaited)}".strip()

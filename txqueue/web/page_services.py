@@ -17,6 +17,7 @@ from twisted.logger import Logger
 from txqueue.errors import DatabaseUnavailable, TxqueueError
 from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.operations import Operations
+from txqueue.store.operator_arguments import prepared
 from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.store.reads.queue_state import about_clock, about_identity
 from txqueue.web.logins import Logins, Notices
@@ -273,9 +274,11 @@ class PageServices(VisitorServices):
 
         Raises:
             DatabaseUnavailable: When the database does not answer.
+            InvalidWork: When a signal or a payload is not what the job awaits.
             Refused: When the database refuses the act, is another one now, or takes too long.
         """
-        signed = {**arguments, "who": request.visitor.name}
+        checked = await prepared(self.operations, self.reads.schema, name, arguments)
+        signed = {**checked, "who": request.visitor.name}
         return await self.operations.act(name, signed, request.mark.rpartition(".")[2])
 
 

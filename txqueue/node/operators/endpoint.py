@@ -23,7 +23,7 @@ from txqueue.policy.pagination import as_text, first_page, join_numbers, numbers
 from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.jobs import about_archived_days
 from txqueue.store.inquiries.operations import Operations, Queries
-from txqueue.store.operator_signals import signal_to_send
+from txqueue.store.operator_arguments import prepared
 from txqueue.store.reads import queue_state
 from txqueue.store.reads.archive_process import Archive
 from txqueue.store.reads.history import about_failures
@@ -92,7 +92,6 @@ class DatabaseHandlers:
             **{command: partial(self._list, *how) for command, how in _LISTS.items()},
             wire.ActOnSchedule: self._act_on_schedule,
             **{command: partial(self._act, name) for name, command in wire.ACT_COMMANDS.items()},
-            wire.ACT_COMMANDS["send_signal"]: self._send_signal,
         }
 
     # Queries. Every operator gets the same answer.
@@ -179,17 +178,14 @@ class DatabaseHandlers:
         }
         return {**answer, "act": number}
 
-    async def _send_signal(self, who: str, **arguments: Any) -> Answer:
-        checked = await signal_to_send(self._operations, self._schema, arguments)
-        return await self._act("send_signal", who, **checked)
-
     async def _row(
         self, name: str, who: str, /, **arguments: Any
     ) -> tuple[Sequence[Any], int | None]:
         values = {
             value.name: _read(value.kind, arguments.get(value.name)) for value in ACTS[name].takes
         }
-        return await self._operations.numbered_act(name, {**values, "who": who})
+        checked = await prepared(self._operations, self._schema, name, values)
+        return await self._operations.numbered_act(name, {**checked, "who": who})
 
     def _written(self, kind: ValueKind, value: Any, name: str, who: str) -> Any:
         """Return a value of a row as the answer has it."""

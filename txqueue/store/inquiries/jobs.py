@@ -145,21 +145,24 @@ def archived_job(row: Mapping[str, Any] | None) -> Job | None:
 _COPIED: Final = ("work_type", "queue", "priority", "weight", "group", "tenant")
 
 
-def repeat_call(schema: str, job_id: int, archived: Mapping[str, Any] | None) -> Question:
+def repeat_call(
+    schema: str, job_id: int, archived: Mapping[str, Any] | None, payload: str | None = None
+) -> Question:
     """Return the call that enqueues a copy of a job, and returns the copy's number.
 
     Args:
         schema: The name of the schema.
         job_id: The job's number.
         archived: The columns of the archived job, if it is one.
+        payload: The JSON text of the copy's payload, if it is another one.
     """
     if archived is None:
-        return Question(f"select {schema}.repeat(%s, '')", (job_id,))
+        return Question(f"select {schema}.repeat(%s, '', %s::jsonb)", (job_id, payload))
     columns = json.dumps({name: archived[name] for name in _COPIED})
     return Question(
         f"select {schema}.repeat_archived(its_job_id => %s, columns => %s,"
         " its_payload => %s, its_options => %s, who => '')",
-        (job_id, columns, archived["payload"], archived["options"]),
+        (job_id, columns, payload or archived["payload"], archived["options"]),
     )
 
 

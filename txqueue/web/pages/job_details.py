@@ -10,7 +10,6 @@ from txqueue.errors import InvalidWork, JobNotFound, TxqueueError
 from txqueue.model.humanize import amount, counted, duration
 from txqueue.model.keys import key_texts
 from txqueue.model.operator_acts import ACTS, Act
-from txqueue.model.storable import check_payload
 from txqueue.policy.findings.explanation import Explanation
 from txqueue.policy.findings.reason import DAMAGE_REMEDY
 from txqueue.store.inquiries.inquiry import Inquiry
@@ -101,33 +100,52 @@ def _number(request: PageRequest) -> int:
 
 async def value(services: PageServices, request: PageRequest) -> Reply:
     """Send the whole payload or result of a job as a file."""
-    schema, column = services.reads.schema, request.path.rpartition("/")[2]
+    schema, column = services.reads.schema, _last(request)
     text = await services.reads.find(about_text(schema, _number(request), column))
     return Reply(body=f"{text}\n".encode(), kind="application/json")
 
 
-async def copy_form(services: PageServices, request: PageRequest) -> Reply:
-    """Show a form with the payload of an ended job, to enqueue a copy of the job."""
+async def payload_form(services: PageServices, request: PageRequest) -> Reply:
+    """Show a form with the payload of a job, to edit it or to enqueue a copy of the job."""
     text = await services.reads.find(about_text(services.reads.schema, _number(request), "payload"))
-    return services.show("copy", request, payload=text, trouble=None)
+    return services.show("payload", request, payload=text, word=_last(request), trouble=None)
 
 
-async def copy(services: PageServices, request: PageRequest) -> Reply:
-    """Enqueue a copy of a job with the payload of the form; ask again if it is wrong."""
-    job_id, text = _number(request), request.sent("payload") or ""
+async def put_payload(services: PageServices, request: PageRequest) -> Reply:
+    """Edit a job's payload, or enqueue a copy with that of the form; ask again if it is wrong."""
+    job_id, text, word = _number(request), request.sent("payload") or "", _last(request)
+    await services.reads.find(about_text(services.reads.schema, job_id, "payload"))
     try:
-        check_payload(text)
+        shown, told = await (_copy if word == "copy" else _edit)(services, request, job_id, text)
     except InvalidWork as error:
         status = HTTPStatus.UNPROCESSABLE_ENTITY
-        return services.show("copy", request, status, payload=text, trouble=error)
-    find, schema = services.reads.find, services.reads.schema
-    await find(about_text(schema, job_id, "payload"))
+        return services.show("payload", request, status, payload=text, word=word, trouble=error)
+    return redirect(f"/jobs/{shown}", {NOTICE: services.notices.put(told)})
+
+
+async def _copy(
+    services: PageServices, request: PageRequest, job_id: int, text: str
+) -> tuple[int, str]:
+    """Enqueue a copy; return which job is to be shown, and what to tell."""
+    find = services.reads.find
     start = await find(about_clock())
     [new_id] = await services.act(request, "repeat", {"job_id": job_id, "payload": text})
-    told = f"This is a copy of job {job_id}."
-    if (await find(about_job(schema, new_id)))["enqueued_at"] < start:
-        told = f"No copy of job {job_id} is enqueued: this job has its unique key."
-    return redirect(f"/jobs/{new_id}", {NOTICE: services.notices.put(told)})
+    if (await find(about_job(services.reads.schema, new_id)))["enqueued_at"] < start:
+        return new_id, f"No copy of job {job_id} is enqueued: this job has its unique key."
+    return new_id, f"This is a copy of job {job_id}."
+
+
+async def _edit(
+    services: PageServices, request: PageRequest, job_id: int, text: str
+) -> tuple[int, str]:
+    changed, _ = await services.act(request, "edit", {"ids": [job_id], "to": text})
+    if not changed:
+        return job_id, f"Job {job_id} is left unchanged: it does not wait any more."
+    return job_id, f"Job {job_id} has another payload now."
+
+
+def _last(request: PageRequest) -> str:
+    return request.path.rpartition("/")[2]
 
 
 async def _found(services: PageServices, job_id: int) -> dict[str, Any]:

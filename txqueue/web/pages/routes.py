@@ -12,7 +12,7 @@ from txqueue.web.page_services import marked
 from txqueue.web.pages import session
 from txqueue.web.pages.details import node, queue, work_type
 from txqueue.web.pages.enqueue_form import enqueue_form
-from txqueue.web.pages.job_details import copy_form, job, value
+from txqueue.web.pages.job_details import job, payload_form, value
 from txqueue.web.pages.job_list import confirmation, jobs, search
 from txqueue.web.pages.lists import LISTS
 from txqueue.web.pages.overview import database_list, overview
@@ -28,7 +28,8 @@ _PAGES: Final = (
     page("/jobs/{id}", job),
     page("/jobs/{id}/payload", value),
     page("/jobs/{id}/result", value),
-    Route("GET", "/jobs/{id}/copy", Role.OPERATOR, copy_form),
+    Route("GET", "/jobs/{id}/copy", Role.OPERATOR, payload_form),
+    Route("GET", "/jobs/{id}/edit", Role.OPERATOR, payload_form),
     page("/queues/queue", queue, "", "name", "span"),
     page("/types/type", work_type, "", "name", "span"),
     page("/nodes/node", node, "", "name"),
