@@ -14,6 +14,9 @@ select work_type, queue, priority, 1, jsonb_build_object('attempts', attempts, '
   from (values ('mail.welcome', 'mail', 7, 10, 30), ('mail.receipt', 'mail', 7, 10, 30),
                ('orders.sync', 'orders', 4, 5, 120), ('search.reindex', 'index', 2, 3, 900),
                ('reports.nightly', 'default', 4, 2, 3600)) as kind (work_type, queue, priority, attempts, timeout);
+update txqueue.work_type set schema = '{"type": "object", "required": ["number", "shop"], "properties": {
+    "number": {"type": "integer"}, "shop": {"type": "string"}, "lines": {"type": "array", "items": {"type": "string"}},
+    "is_urgent": {"type": "boolean", "default": false}}}' where work_type = 'orders.sync';
 insert into txqueue.job (job_id, rank, not_before, enqueued_at, assigned_at, started_at, finished_at, assignment,
     node_id, incarnation, weight, priority, attempt, lane, state, waiting_for, work_type, queue, "group", tenant,
     payload, result, error, fingerprint, failed_at, progress)

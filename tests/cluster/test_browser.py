@@ -39,6 +39,7 @@ DETAILS = (
     *("/queues/queue?name=orders", "/queues/queue?name=mail&span=30d", "/queues/queue?name=none"),
     *("/types/type?name=orders.sync", "/types/type?name=legacy.export"),
     *("/failures?work_type=orders.sync", "/schedules/edit?name=nightly+report"),
+    "/types/enqueue?name=orders.sync",
     *("/schedules/edit?name=reindex", "/nodes/node?name=app-1", "/nodes/node?name=none"),
 )
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True}

@@ -55,6 +55,8 @@ def test_the_fields_of_a_form() -> None:
     }
     defaults = {name: text for name, text in form.texts.items() if text is not None}
     assert defaults == {"rate": "1.5", "greeting": "hello"}
+    part = {"properties": {"size": {"$ref": "#/$defs/Size"}}, "$defs": {"Size": {"enum": ["s"]}}}
+    assert [field.kind for field in form_of(part).fields] == ["text"]
     changed = {**SCHEMA, "required": []}
     assert form_of(changed).mark != form.mark
 
@@ -102,3 +104,4 @@ def test_types_without_a_form() -> None:
     assert not has_form({**published, "policy": {"encrypted": True}})
     many = {**SCHEMA, "properties": {name: {} for name in (*SENT, "more")}}
     assert not has_form({**published, "schema": many})
+    assert not has_form({**published, "schema": {"$ref": "#/$defs/Order", "$defs": {}}})

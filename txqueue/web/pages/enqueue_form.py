@@ -85,13 +85,15 @@ def form_of(schema: Mapping[str, Any]) -> PayloadForm:
     """
     members, required = schema.get("properties", {}), schema.get("required", ())
     names = dict.fromkeys([*filter(members.__contains__, required), *members])
-    fields = [_field(name, members[name], name in required) for name in names]
+    parts = schema.get("$defs", {})
+    fields = [_field(name, members[name], name in required, parts) for name in names]
     return PayloadForm(fields, {each.name: each.default or None for each in fields})
 
 
-def _field(name: str, schema: Any, is_required: bool) -> PayloadField:
+def _field(name: str, schema: Any, is_required: bool, parts: Mapping[str, Any]) -> PayloadField:
     among = [each for each in schema.get("anyOf", (schema,)) if each != _NULL]
     own = among[0] if len(among) == 1 else {}
+    own = parts.get(own.get("$ref", "").rpartition("/")[2], own)
     takes_null = _NULL in schema.get("anyOf", ())
     values = own.get("enum", ())
     if own.get("type") == "string" or (values and all(isinstance(each, str) for each in values)):
@@ -159,7 +161,8 @@ def has_form(published: Mapping[str, Any] | None) -> bool:
     """Tell whether jobs of a type can be enqueued by a form: its payloads are not encrypted."""
     if not published or not published["schema"] or published["policy"].get("encrypted"):
         return False
-    return len(published["schema"].get("properties", {})) <= MOST_FIELDS
+    members = published["schema"].get("properties")
+    return members is not None and len(members) <= MOST_FIELDS
 
 
 async def _schema(services: PageServices, request: PageRequest) -> tuple[str, Mapping[str, Any]]:
