@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections import OrderedDict, deque
@@ -185,6 +186,11 @@ def _made_codec(cls: type[WorkItem]) -> _Codec:
         raise InvalidWork(
             f"{cls.__qualname__} has no fields",
             "decorate it with attrs.define or dataclass, or derive it from pydantic's BaseModel",
+        )
+    if attrs.has(cls) and dataclasses.is_dataclass(cls):
+        # Each knows only its own fields: the others would be lost.
+        raise InvalidWork(
+            f"{cls.__qualname__} is an attrs class and a dataclass", "decorate it as its bases are"
         )
     if not _has_handler(cls):
         raise InvalidWork(

@@ -14,6 +14,7 @@ from attrs import field, frozen
 from txqueue.errors import InvalidWork
 from txqueue.model.humanize import brief
 from txqueue.model.job_policy import MOST_ATTEMPTS, Retry
+from txqueue.model.record_types import fields_of
 from txqueue.model.work_item import WorkItem, explicit_policy
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
@@ -186,15 +187,13 @@ def columns_of(cls: type[WorksetItem]) -> list[tuple[str, str]]:
 
 def decimals_of(cls: type[WorksetItem]) -> frozenset[str]:
     """Return the names of the fields that are Decimals."""
-    kind: Any = cls
-    fields = attrs.fields(attrs.resolve_types(kind))
     return frozenset(
-        field.name for field in fields if Decimal in (field.type, *get_args(field.type))
+        each.name for each in fields_of(cls) if Decimal in (each.type, *get_args(each.type))
     )
 
 
 def _columns(cls: Any) -> Iterator[tuple[str, str]]:
-    for each in attrs.fields(attrs.resolve_types(cls)):
+    for each in fields_of(cls):
         if each.name.startswith("_"):
             _refuse(cls, f"the field {each.name} begins with _", "rename the field")
         kinds = [kind for kind in get_args(each.type) if kind is not type(None)] or [each.type]

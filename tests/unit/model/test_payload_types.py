@@ -32,13 +32,14 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field, PydanticUserError, computed_field, create_model
 from typing_extensions import TypedDict
 
-from txqueue import Key, WorkItem, task
+from txqueue import Key, WorkItem, WorksetItem, task
 from txqueue.errors import InvalidWork
 from txqueue.model.keys import parts_of
 from txqueue.model.payload import decode, encode
 from txqueue.model.payload_schema import payload_schema
 from txqueue.model.schema_check import find_misfit
 from txqueue.model.work_item import type_version
+from txqueue.model.workset_item import columns_of, decimals_of
 from txqueue.store.enqueueing.calls import enqueue_call
 
 SECRET = "s3cret"
@@ -587,6 +588,13 @@ def test_a_whole_payload(work: WorkItem, payload: Any) -> None:
     assert decode(type(work), payload) == work
 
 
+def test_a_dataclass_below_an_attrs_class_is_refused() -> None:
+    """Its own fields would be lost on the way."""
+    mixed: Any = dataclass(type("Mixed", (Shaped,), {"__annotations__": {"more": int}, "more": 1}))
+    with pytest.raises(InvalidWork, match="an attrs class and a dataclass; decorate it as"):
+        encode(mixed())
+
+
 def test_a_typed_dict_whose_keys_may_be_absent_is_no_payload() -> None:
     """A function could not tell an absent key from its default; one with all keys gets them."""
     assert move.work(street="a", since=date(2026, 1, 1)).perform(None) == "a 2026"
@@ -735,3 +743,20 @@ def test_an_error_of_a_redacted_type_shows_no_key() -> None:
 
     with pytest.raises(InvalidWork, match=r"date would arrive as str @ \$\.entries\[\.\.\.\]"):
         encode(Hidden({SECRET: date(2026, 1, 1)}))
+
+
+@dataclass
+class Letter(WorksetItem):
+    """An item of a workset."""
+
+    number: int
+    price: Decimal
+
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
+
+
+def test_an_item_of_a_workset_may_be_a_dataclass() -> None:
+    """Its fields are the columns, as those of an attrs class are."""
+    assert columns_of(Letter) == [("number", "bigint"), ("price", "jsonb")]
+    assert decimals_of(Letter) == {"price"}
