@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from txqueue.policy.findings.catalogue import MOST_WARNED, warnings
-from txqueue.policy.findings.status import LiveJobs, Rest, depth, largest, queues, unfamiliar
+from txqueue.policy.findings.status import (
+    LiveJobs,
+    Rest,
+    depth,
+    largest,
+    queues,
+    unfamiliar,
+    worker_state,
+)
 from txqueue.policy.findings.work import by_cause, unknown_type, unserved_queue
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -29,6 +37,21 @@ def node(name: str, state: str = "alive", **more: Any) -> dict[str, Any]:
 def kinds(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """The kinds of the warnings."""
     return [(warning["kind"], warning["subject"]) for warning in found]
+
+
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [
+        ((), "starting"),
+        (("is_ready",), "ready"),
+        (("is_ready", "is_late"), "blocked"),
+        (("is_ready", "is_ending", "is_crowded"), "ending"),
+    ],
+)
+def test_the_state_of_a_worker(fields: tuple[str, ...], state: str) -> None:
+    """In one word, the gravest first; nodes of older versions do not say whether one ends."""
+    known = ("is_ready", "is_stuck", "is_late", "is_apart", "is_crowded")
+    assert worker_state({**dict.fromkeys(known, False), **dict.fromkeys(fields, True)}) == state
 
 
 def test_a_queue_is_summed_up_over_types_and_reasons() -> None:

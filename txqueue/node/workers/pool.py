@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from txqueue.model.humanize import counted
 from txqueue.node.state.arrivals import Meters
 from txqueue.node.state.collaborators import RoomListener, Spawner
 from txqueue.node.workers.process import WorkerProcess
@@ -135,10 +136,10 @@ class WorkerPool(Service):
         """Start the successor of a worker, and give the worker no more jobs."""
         self.meters.workers_replaced[reason] += 1
         self.log.info(
-            "worker process {pid} ends after {runs} runs of jobs, by its limit of {reason};"
+            "worker process {pid} has reached its limit of {reason} after {runs}, and ends;"
             " a new one starts",
             pid=worker.pid,
-            runs=worker.ended_runs,
+            runs=counted(worker.ended_runs, "run"),
             reason=reason,
         )
         self._add()
