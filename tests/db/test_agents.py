@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from tests.db.letters import opened
 from tests.db.masters import Master
-from tests.db.test_encrypted import CANARY, Shy
+from tests.db.test_encrypted import CANARY, Secret, Shy, key  # noqa: F401 - a fixture
 from txqueue.agents.acts import Acting
 from txqueue.cli.options import GlobalOptions
 from txqueue.errors import TxqueueError
 from txqueue.model.operator_acts import ACTS
-from txqueue.node.settings import policy_row
 
 pytest.importorskip("mcp")
 
@@ -89,16 +89,18 @@ def test_an_agent_reads_what_the_commands_print(agent: Agent, txqueue: Txqueue) 
     assert (job["payload"], whole["payload"]) == ("not shown: pass with_payload", {"to": "ann"})
 
 
-def test_an_agent_never_sees_what_is_redacted(agent: Agent, node: Master, txqueue: Txqueue) -> None:
+@pytest.mark.usefixtures("key")
+async def test_an_agent_never_sees_what_is_hidden(agent: Agent, dsn: str) -> None:
     """Even if it asks for payloads, or guesses them by a filter."""
-    node.value("select txqueue.publish(%s)", json.dumps([policy_row(Shy)]))
-    [job_id] = txqueue("enqueue", Shy.work_type, json.dumps({"number": CANARY}))["job_ids"]
+    async with opened(dsn) as queue:
+        jobs = {"redacted": Shy(CANARY), "encrypted": Secret(CANARY)}
+        ids = {why: await queue.enqueue(work) for why, work in jobs.items()}
     _, answers = agent.ask(
-        ("job", {"job_id": job_id, "with_payload": True}),
+        *(("job", {"job_id": job_id, "with_payload": True}) for job_id in ids.values()),
         ("jobs", {"payload": [f"number={CANARY}"]}),
     )
-    assert answers[0][1]["payload"] == "redacted"
-    assert answers[1][1]["jobs"] == []
+    assert [answer["payload"] for _, answer in answers[:-1]] == list(ids)
+    assert answers[-1][1]["jobs"] == []
 
 
 WRONG: Mapping[str, Call] = {
