@@ -232,7 +232,8 @@ create table txqueue.version_failure (
     error        text,  -- The first line of their last error; of redacted work only the class.
     primary key (application, work_type, fingerprint)
 );
-create index on txqueue.version_failure (work_type);
+create index on txqueue.version_failure (work_type) where held_at is not null;
+create index on txqueue.version_failure (work_type, fingerprint);
 
 -- Unique keys, parents and groups -------------------------------------------------------------------------------------
 

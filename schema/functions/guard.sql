@@ -118,16 +118,30 @@ as $$ select run.fingerprint = this.fingerprint and run.work_type = this.work_ty
 -- Whether older versions have had the work type, but none this kind of failure; held ones do not count. A version that
 -- has run for a day is no longer new.
 create or replace function txqueue.is_new_failure(this version_failure) returns boolean
-language sql stable
+language plpgsql stable
+set enable_seqscan = off
 as $$
-    with version as (
-        select each.application, min(each.since) as began,
-               bool_or(each.fingerprint = this.fingerprint and not is_held(each)) as has_it
-          from version_failure as each where each.work_type = this.work_type group by each.application
-    )
-    select count(*) > 0 and not coalesce(bool_or(older.has_it), false)
-      from version as its join version as older on older.began < its.began
-     where its.application = this.application and (this.held_at is not null or its.began > clock_timestamp() - interval '1 day')
+declare
+    began constant timestamptz := first_run(this.application, this.work_type);
+begin
+    if this.held_at is null and began < clock_timestamp() - interval '1 day' then
+        return false;
+    end if;
+    return not exists (
+            select from version_failure as other
+             where other.work_type = this.work_type and other.fingerprint = this.fingerprint
+               and other.application <> this.application and not is_held(other)
+               and first_run(other.application, other.work_type) < began)
+       and exists (
+            select from version_failure as other
+             where other.work_type = this.work_type and other.application <> this.application and other.since < began);
+end $$;
+
+-- When a version has first run a work type, as far as is known.
+create or replace function txqueue.first_run(its_application text, its_work_type text) returns timestamptz
+language sql stable  -- inlined
+as $$
+    select min(since) from txqueue.version_failure where application = its_application and work_type = its_work_type
 $$;
 
 -- How many runs of a work type on a version failed by a kind today, of how many, and what the last one says: without

@@ -48,7 +48,8 @@ create table if not exists txqueue.version_failure (
     error        text,
     primary key (application, work_type, fingerprint)
 );
-create index if not exists version_failure_work_type_idx on txqueue.version_failure (work_type);
+create index if not exists version_failure_work_type_idx on txqueue.version_failure (work_type) where held_at is not null;
+create index if not exists version_failure_work_type_fingerprint_idx on txqueue.version_failure (work_type, fingerprint);
 comment on table txqueue.version_failure is
     'Which kinds of failure each version of the application has had, by work type; with an empty kind, that the deploy guard has seen it.';
 comment on column txqueue.version_failure.held_at is 'When the deploy guard held the type on this version because of this kind.';

@@ -30,8 +30,8 @@ def start(nodes: Nodes, folder: Path, value: str) -> Node:
     folder.mkdir(exist_ok=True)
     (folder / "guarded.py").write_text(CODE.format(value=value))
     path = f"{folder}{os.pathsep}{ROOT}"
-    settings = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "TXQUEUE_DEPLOY_GUARD": "true"}
-    return nodes.start(app="guarded", **settings)
+    settings = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    return nodes.start("--hold", app="guarded", **settings)
 
 
 async def test_a_bad_version_stops_itself(nodes: Nodes, db: Database, tmp_path: Path) -> None:

@@ -32,11 +32,12 @@ class Version:
         self.session, self.application = Master(dsn, application), application
         self.session.reports(applications=[application], held=[])
 
-    def look(self) -> list[HeldType]:
+    def look(self, *others: str) -> list[HeldType]:
         """Look as its guard does; return what is held, of all versions."""
+        applications = [self.application, *others]
         self.session.cursor.execute(
             "select * from txqueue.guard_versions(%s, %s, %s, %s, %s)",
-            (self.session.incarnation, [self.application], ["test.kind"], FAILURES, SHARE),
+            (self.session.incarnation, applications, ["test.kind"], FAILURES, SHARE),
         )
         held = [HeldType(*row) for row in self.session.cursor.fetchall()]
         self.session.value("select txqueue.return_held()")
@@ -99,6 +100,19 @@ def test_a_new_kind_of_failure_holds_the_type(new: Version) -> None:
     assert not new.serves
 
 
+def test_no_path_leads_to_a_held_type(old: Version, new: Version) -> None:
+    """Direct dispatch neither; nor to a node of which one worker runs the held version."""
+    new.runs(*["KeyError: 'a'"] * 3)
+    new.look()
+    assert not new.serves
+    sql = "select assignment from txqueue.enqueue_assigned(%s, %s, 'test.kind', '{}')"
+    assert new.session.value(sql, new.session.node_id, new.session.incarnation) is None
+    old.look(NEW)
+    assert not old.serves
+    old.look()
+    assert old.serves
+
+
 def test_other_attempts_stay_spent(new: Version) -> None:
     """Only those of the kind that holds the type are given back; a job that waits runs at once."""
     (job_id,) = new.session.enqueue({})
@@ -108,6 +122,10 @@ def test_other_attempts_stay_spent(new: Version) -> None:
     new.look()
     job = new.session.job(job_id)
     assert (job["state"], job["attempt"]) == ("ready", 1)
+    # It was claimed before its node noticed; what was given back is not given twice.
+    new.end(new.session.claim(1)[0], "KeyError: 'd'", "retry")
+    new.look()
+    assert new.session.job(job_id)["attempt"] == 1
 
 
 def test_what_redacted_work_says_is_not_shown(new: Version) -> None:
