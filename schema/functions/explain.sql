@@ -189,7 +189,9 @@ begin
                 and (rank, job_id) < (this.rank, this.job_id) order by rank, job_id limit most))
         select jsonb_build_object(
             'limit', group_limit(this."group", this.work_type), 'running', running, 'holders', holders || coalesce(keepers, '[]'),
-            'rate', (select policy -> 'group_rate' from work_type where work_type = this.work_type),
+            'rate', (select policy -> 'group_rate' || jsonb_build_object('opens_in', level.opens_in)
+                       from work_type, rate_level(work_type, this."group", policy -> 'group_rate') as level
+                      where work_type = this.work_type and policy ? 'group_rate'),
             'first', array(select job_id from before order by rank, job_id limit 1), 'before', (select count(*) from before)));
 end $$;
 

@@ -237,6 +237,8 @@ def _time_passes(session: Session, nodes: Sequence[ModelledNode]) -> bool:
             worker.becomes("open")
     for name in session.buckets():
         session.value("select setval(%s, 1)", f"txqueue.{name}")
+    session.cursor.execute("delete from txqueue.spent_rate")
+    session.cursor.execute("update txqueue.control set held_until = null")
     session.cursor.execute(LATER)
     return session.cursor.rowcount > 0
 

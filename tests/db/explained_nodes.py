@@ -29,6 +29,7 @@ class HeldWorker:
     is_late: bool = False
     is_stuck: bool = False
     is_apart: bool = False
+    is_ending: bool = False
     weights: dict[int, int] = field(factory=dict)
     held: dict[int, int] = field(factory=dict)
     runs: None = None

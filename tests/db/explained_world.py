@@ -44,7 +44,7 @@ TENANTS: Final = ("ann", "bob")
 GROUPS: Final = ("g", "h")
 KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "plain": {},
-    "pair": {"group_limit": 2},
+    "pair": {"group_limit": 2, "group_rate": {"rate": 0.001, "burst": 3}},
     "secret": {},
 }
 UNKNOWN: Final = "unknown"
@@ -80,7 +80,8 @@ class World:
         acts += [self.claim] * 5 + [self.start_node] * (3 * (MOST_NODES - len(self.nodes)))
         acts += [self.turn_worker] * 2 + [self.hurry] + [self.drain, self.suspect, self.time_passes]
         acts += [self.stop_node, self.fall_silent] if self.random.random() < 0.5 else []
-        acts += [self.pause, self.resume, self.resume, self.limit, self.lift, self.lift]
+        acts += [self.throttle, self.pause, self.resume, self.resume]
+        acts += [self.limit, self.lift, self.lift]
         acts += [self.cancel, self.retry]
         while True:
             chosen = self.random.choice(acts)
@@ -278,9 +279,21 @@ class World:
         self.session.value("select txqueue.pause(%s, %s, 'ann')", *(subject := self.subject()))
         return subject
 
+    def throttle(self) -> object:
+        """Have something be held for long, as one of its jobs has raised Throttled."""
+        kind, key = self.subject()
+        said = [{"job_id": 1, "queue": "", kind: key, "delay": 1000}]
+        self.session.value("select txqueue.settle_rates(%s)", json.dumps(said))
+        if kind == "group":
+            self.session.value("select txqueue.free_groups(array[%s])", key)
+        return kind, key
+
     def resume(self) -> object:
         """Resume what is paused."""
-        sql = "select jsonb_build_array(kind, key) from txqueue.control where is_paused"
+        sql = (
+            "select jsonb_build_array(kind, key) from txqueue.control"
+            " where is_paused or held_until is not null"
+        )
         for kind, key in self.session.column(sql)[:1]:
             self.session.value("select txqueue.resume(%s, %s, 'ann')", kind, key)
             return kind, key

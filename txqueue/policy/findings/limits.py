@@ -43,7 +43,7 @@ def locked(facts: Facts) -> Iterator[Blocker]:
 
 def held_back(facts: Facts, kind: str) -> Iterator[Blocker]:
     """Yield the pause, the hold and the limits of the job's queue, tenant or group."""
-    limits, key = control(facts, kind), facts["job"][kind]
+    limits, key = _limits(facts, kind), facts["job"][kind]
     if limits.get("is_paused"):
         yield _paused(kind, key)
     elif is_held(facts, kind):
@@ -114,9 +114,7 @@ def for_rate(facts: Facts) -> Blocker:
     """Return why a job waits for the next token of its group's rate."""
     job = facts["job"]
     left = until(facts, job["not_before"])
-    limits = control(facts, "group")
-    rate = limits if limits.get("rate") else facts["group"]["rate"] or {}
-    detail = f"its group {job['group']} may start only {_rate(rate)}"
+    detail = f"its group {job['group']} may start only {_rate(_limits(facts, 'group'))}"
     return Blocker(
         "rate", f"{detail}; this job may start {left}", raised("group", job["group"], "--rate")
     )
@@ -133,6 +131,13 @@ def _holder_text(facts: Facts, holder: Mapping[str, Any]) -> str:
 def _paused(kind: str, key: str) -> Blocker:
     what = f"the {kind} {key} is paused"
     return Blocker("pause", what, resume_command(kind, key), Gravity.ACT, "paused")
+
+
+def _limits(facts: Facts, kind: str) -> Mapping[str, Any]:
+    """Return the limits of operators, and the rate of the job's type where they have set none."""
+    limits, group = control(facts, kind), facts["group"] or {}
+    declared = group.get("rate") if kind == "group" and not limits.get("rate") else None
+    return {**limits, **(declared or {})}
 
 
 def is_held(facts: Facts, kind: str) -> bool:
