@@ -194,6 +194,8 @@ def send_receipt(order_id: int) -> None: ...""",
 # The Blocking classes are made of those of asyncio, by docs/build_sync.py.
 TWINS: Final = MappingProxyType({"txqueue.sync": "txqueue.aio"})
 FOREIGN: Final = frozenset({"Enum", "IntEnum", "StrEnum", "TypedDict", "TaskContext"})
+MOST: Final = 6
+"""Names of a page that the first page has."""
 LEAST: Final = 7
 """Words from which on a text is not repeated, but referred to."""
 
@@ -237,8 +239,9 @@ def reference() -> dict[str, str]:
 
 def _summary(page: Page) -> str:
     """Return how the first page describes another one."""
-    names = ", ".join(f"`{name}`" for name in page.names if not _is_coroutine_of(name, page))
-    return f"### {page.heading}\n\n[{page.title}]({page.file}): {names}.\n"
+    names = [f"`{name}`" for name in page.names if not _is_coroutine_of(name, page)]
+    listed = ", ".join(names[:MOST]) + ", and more" * (len(names) > MOST)
+    return f"### {page.heading}\n\n[{page.title}]({page.file}): {listed}.\n"
 
 
 def _is_coroutine_of(name: str, page: Page) -> bool:
