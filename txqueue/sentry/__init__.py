@@ -13,8 +13,8 @@ def install() -> None:
     Call it after ``sentry_sdk.init()``: in the processes that enqueue, and in a module that
     ``--app`` imports. A job that fails for good becomes an issue, whose breadcrumbs are its earlier
     attempts in that process; a schedule becomes a monitor. Calls that enqueue and runs of jobs have
-    spans if ``sentry_sdk.init()`` asks for traces. Payloads, results and variables are never sent,
-    and of redacted work no text of an error.
+    spans if ``sentry_sdk.init()`` asks for traces. These reports have no payloads, results or
+    variables, and of redacted work no text of an error.
 
     Raises:
         ConfigurationError: When Sentry's SDK is not installed.
