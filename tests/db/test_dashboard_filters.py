@@ -152,7 +152,9 @@ async def test_an_act_on_all_changes_what_its_question_counts(
     assert sorted(name for name in jobs if before[name] != after[name]) == sorted(changed)
 
 
-@pytest.mark.parametrize(("state", "offered"), [("done", []), ("cancelled", ["retry"])])
+@pytest.mark.parametrize(
+    ("state", "offered"), [("done", ["delete_jobs"]), ("cancelled", ["retry", "delete_jobs"])]
+)
 async def test_only_acts_that_change_listed_jobs_are_offered(
     node: Master, developer: Browser, state: str, offered: list[str]
 ) -> None:
