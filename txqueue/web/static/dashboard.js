@@ -43,7 +43,8 @@ async function refresh() {
     if (part && !isAnswer && !isHeld) {
       Idiomorph.morph(content, part.innerHTML, { morphStyle: "innerHTML", ...keep });
     }
-    document.body.classList.toggle("away", reply.status >= 500);
+    // A proxy may answer in its place.
+    document.body.classList.toggle("away", part === null);
   } catch {
     document.body.classList.add("away");
   }
