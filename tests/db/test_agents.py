@@ -13,12 +13,12 @@ import pytest
 from tests.db.letters import opened
 from tests.db.masters import Master
 from tests.db.test_encrypted import CANARY, Secret, Shy, key  # noqa: F401 - a fixture
-from txqueue.agents.acts import Acting
 from txqueue.cli.options import GlobalOptions
 from txqueue.errors import TxqueueError
 from txqueue.model.operator_acts import ACTS
 
 pytest.importorskip("mcp")
+acts = pytest.importorskip("txqueue.agents.acts")
 
 Txqueue = Callable[..., Any]
 Call = tuple[str, dict[str, Any]]
@@ -194,7 +194,7 @@ def test_each_act_can_be_tried(dsn: str, node: Master, txqueue: Txqueue) -> None
     of_names["terms"] = {"kind": "every", "seconds": 60, "jitter": 0, "catch_up": "skip"}
     of_kinds = {"string": "mail", "integer": 7, "number": 60.0}
     tried = {}
-    for tool in Acting(GlobalOptions(dsn=dsn)).tools():
+    for tool in acts.Acting(GlobalOptions(dsn=dsn)).tools():
         needed = {
             name: of_names.get(name) or _some(tool.arguments[name], of_kinds)
             for name in (*tool.needed, *{"ids"} & tool.arguments.keys())
