@@ -15,8 +15,9 @@ from txqueue.cli.root import run
 
 @pytest.fixture(autouse=True)
 def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dsn: str) -> None:
-    """No setting from outside the test but the database."""
+    """No setting from outside the test but the database, and no node of this host."""
     monkeypatch.delenv("TXQUEUE_SCHEMA", raising=False)
+    monkeypatch.setenv("TXQUEUE_STATE_DIR", str(tmp_path / "none"))
     monkeypatch.setenv("TXQUEUE_DSN", dsn)
     monkeypatch.chdir(tmp_path)
 
