@@ -25,9 +25,12 @@ PYRIGHT: Final = {
 
 
 def examples(page: Path) -> dict[str, str]:
-    """The Python files of a page, by name."""
-    found = blocks(page)
-    return {each.name: each.text for each in found if each.name.endswith(".py")}
+    """The Python files of a page, by name, with what is appended to them."""
+    files: dict[str, str] = {}
+    for each in blocks(page):
+        if each.name.endswith(".py"):
+            files[each.name] = files.get(each.name, "") + f"\n{each.text}"
+    return files
 
 
 @pytest.fixture
