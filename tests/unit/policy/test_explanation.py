@@ -32,6 +32,7 @@ def test_a_workset_s_job_that_finds_nothing_to_take_says_what_is_left() -> None:
         "now": NOW,
         "nodes": [{"name": "a", "state": "alive", "serves": True, "knows": True}],
         "controls": [],
+        "group": None,
         "workset": {"name": "letter", "remaining": 1200},
     }
     told = explain(facts)
