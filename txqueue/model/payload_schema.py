@@ -26,6 +26,8 @@ Schema = dict[str, Any]
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _OTHER_CHARACTERS: Final = re.compile(r"[^\w.]+")
+# These words of a schema have names below them.
+_NAMING: Final = ("properties", "$defs")
 # A subclass comes before its base.
 _SCALARS: Final[Mapping[type, Schema]] = {
     bool: {"type": "boolean"},
@@ -133,7 +135,9 @@ class _Schemas:
 
     def _of_model(self, cls: Any, name: str) -> Schema:
         try:
-            made: Schema = cls.model_json_schema(ref_template=f"#/$defs/{name}--{{model}}")
+            made: Schema = _without_key_types(
+                cls.model_json_schema(ref_template=f"#/$defs/{name}--{{model}}")
+            )
         except Exception:
             # Pydantic reads some types for which JSON Schema has no words.
             return {"type": "object"}
@@ -152,6 +156,22 @@ class _Schemas:
             if find_unstorable(plain) is None:
                 return {"default": plain}
         return {}
+
+
+def _without_key_types(made: Any, *, has_words: bool = True) -> Any:
+    """Return a schema that takes any keys: pydantic names those of an enum of numbers as numbers.
+
+    In JSON all keys are strings. Names of properties and of parts are no words of a schema.
+    """
+    if isinstance(made, list):
+        return [_without_key_types(each) for each in made]
+    if not isinstance(made, dict):
+        return made
+    return {
+        word: _without_key_types(each, has_words=not has_words or word not in _NAMING)
+        for word, each in made.items()
+        if not has_words or word != "propertyNames"
+    }
 
 
 def _choice(members: Any) -> Schema:

@@ -718,6 +718,12 @@ def test_a_schema() -> None:
     }
 
 
+def test_a_schema_of_a_model_takes_the_numbers_of_an_enum_as_keys() -> None:
+    """In JSON they are strings; pydantic's own schema wants numbers."""
+    work: Any = _class_of(create_model("Counted", inner=dict[Level, int]))
+    _check_schema(work, {"x": {"inner": {"1": 2}}})
+
+
 def test_a_schema_of_a_redacted_type_has_no_defaults() -> None:
     """They may be secrets; nor is there a schema of annotations that cannot be evaluated."""
 
