@@ -133,13 +133,12 @@ def files(document: Path) -> list[Block]:
     return [block for block in blocks(document) if block.action == "file"]
 
 
-def test_the_readme_runs(database18: str, tmp_path: Path) -> None:
-    """From an empty database to a receipt."""
-    run_sql(database18, ORDERS)
-    with Session(tmp_path, {"TXQUEUE_DSN": database18}) as session:
+def test_the_readme_runs(migrated_database18: str, tmp_path: Path) -> None:
+    """From two files to a receipt, on a server that is there."""
+    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
         session.follow(blocks(README))
     [(state, item)] = run_sql(
-        database18, "select state, item from txqueue.job cross join orders where id = 1"
+        migrated_database18, "select state, item from txqueue.job cross join orders where id = 1"
     )
     assert (state, item) == ("done", "tea")
 

@@ -139,6 +139,11 @@ QUESTIONS: Final = (
         "rq/rq/pull/1536",
         *("howto/large-sets", "Report the progress of a long job", r"job\.progress\("),
     ),
+    Question(
+        "job stuck",
+        "rails/solid_queue/issues/140",
+        *("howto/troubleshoot", "My job does not start", "txqueue explain"),
+    ),
 )
 
 

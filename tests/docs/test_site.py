@@ -35,6 +35,7 @@ FIRST_FOUND = """() => {
     const item = document.querySelector("#search-results li");
     return item?.querySelector("p.context") && [item.querySelector("a").href, item.innerText];
 }"""
+IN_FRAMEWORKS = "How to: use it with a framework or driver"
 # Those with the widest tables and the longest lines of code.
 WIDE = (
     *("index.html", "tutorial/fastapi.html", "howto/move-from-celery.html", "reference/sql.html"),
@@ -52,6 +53,10 @@ LEAVES = """() => {
 }"""
 OPEN = """() => document.querySelector("details") &&
     [...document.querySelectorAll("details[open] summary")].map((each) => each.innerText.trim())"""
+CODE_FITS = """() => {
+    const code = document.querySelector("article div.highlight pre");
+    return document.readyState === "complete" && code && [code.scrollWidth, code.clientWidth];
+}"""
 WIDTH = "() => document.readyState === 'complete' && document.documentElement.scrollWidth"
 SHARES = """() => {
     const table = document.querySelector("#of-a-node table");
@@ -81,10 +86,10 @@ def test_every_document_is_a_page() -> None:
 
 
 def test_the_navigation_has_the_four_kinds_of_pages() -> None:
-    """Tutorial, how-to, reference, explanation, in this order."""
+    """What is sought first, tutorial, how-to, reference, explanation, in this order."""
     titles = [section.title for section in sections()]
     kinds = list(dict.fromkeys(title.partition(":")[0] for title in titles))
-    assert kinds == ["Tutorial", "How to", "Reference", "Explanation", "The project"]
+    assert kinds == ["Start", "Tutorial", "How to", "Reference", "Explanation", "The project"]
 
 
 @pytest.mark.parametrize("page", pages(), ids=place)
@@ -235,7 +240,9 @@ FIRST: Final = {
     "schedule": "howto/recurring-work#declare-it-on-the-class",
     "workflow": "howto/relate-jobs#wait-for-other-jobs",
     # Words that the page has not.
-    "email": "howto/in-an-application#enqueue-in-a-request",
+    "email": "howto/write-handlers",
+    "undo a mistake": "howto/administer#undo-a-mistake",
+    "celery max_tasks_per_child": "howto/size-a-node#replace-workers-now-and-then",
     "delay a job": "howto/write-handlers#priority-and-time",
     "how to install": "howto/install",
     "delete old jobs": "howto/prepare-the-database#keep-history-for-longer-or-shorter",
@@ -300,9 +307,9 @@ def test_pages_offer_the_versions_beside_them(in_browser: Callable[..., Any], si
 
 @pytest.mark.slow("docs")
 def test_the_group_of_the_page_is_open(in_browser: Callable[..., Any]) -> None:
-    """The others are folded; on the first page the first one is open."""
-    assert in_browser("howto/django.html", OPEN) == ["How to: use it with a framework or driver"]
-    assert in_browser("index.html", OPEN) == ["Tutorial"]
+    """And the first; the others are folded, but on the first page the second is open, too."""
+    assert in_browser("howto/django.html", OPEN) == ["Start", IN_FRAMEWORKS]
+    assert in_browser("index.html", OPEN) == ["Start", "Tutorial"]
 
 
 @pytest.mark.slow("docs")
@@ -326,6 +333,13 @@ def test_pages_link_to_their_files_if_a_repository_is_given(
 def test_no_page_is_wider_than_a_phone(in_browser: Callable[..., Any], page: str) -> None:
     """Wide tables and code scroll by themselves."""
     assert in_browser(page, WIDTH) <= 390
+
+
+@pytest.mark.slow("docs")
+def test_the_code_of_the_first_page_fits_a_phone(in_browser: Callable[..., Any]) -> None:
+    """It is read without scrolling."""
+    needed, shown = in_browser("index.html", CODE_FITS)
+    assert needed <= shown
 
 
 @pytest.mark.slow("docs")

@@ -10,7 +10,7 @@ const offerVersions = (select) => {
   select.onchange = () => location.assign(addressIn(select.value, select.dataset.page));
 };
 
-// Each group of the navigation folds; that of the page is open, on the first page the first one.
+// Each group of the navigation folds. The first and that of the page are open, on the first page the second.
 const fold = (caption, place) => {
   const list = caption.nextElementSibling;
   const group = document.createElement("details");
@@ -19,8 +19,8 @@ const fold = (caption, place) => {
   title.append(...caption.childNodes);
   caption.replaceWith(group);
   group.append(title, list);
-  const isFirst = place === 0 && !document.querySelector(".sidebar-tree .current-page");
-  group.open = isFirst || list.querySelector(".current-page") !== null;
+  const isSecond = place === 1 && !document.querySelector(".sidebar-tree .current-page");
+  group.open = place === 0 || isSecond || list.querySelector(".current-page") !== null;
 };
 
 // On a phone a row of a table is a block: its cells have the names of their columns.
