@@ -17,6 +17,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
+import attrs
 from cattrs import (
     AttributeValidationNote,
     ClassValidationError,
@@ -32,7 +33,7 @@ from cattrs.cols import (
 )
 from cattrs.preconf.json import make_converter
 
-from txqueue.model.record_types import is_model, is_object_class, is_typed_dict
+from txqueue.model.record_types import fields_of, is_model, is_object_class, is_typed_dict
 from txqueue.model.storable import to_json
 
 _Reader = Callable[[Any, Any], Any]
@@ -80,6 +81,12 @@ def strict_converter(**options: Any) -> Converter:
     converter.register_structure_hook_factory(
         is_namedtuple, lambda kind: namedtuple_structure_factory(_with_types(kind), converter)
     )
+    converter.register_unstructure_hook_factory(
+        _is_typed_dict, lambda kind: converter.gen_unstructure_typeddict(_with_marks(kind))
+    )
+    converter.register_structure_hook_factory(
+        _is_typed_dict, lambda kind: converter.gen_structure_typeddict(_with_marks(kind))
+    )
     wrapped = _Wrapped()
     converter.register_structure_hook_factory(
         wrapped.is_next, lambda kind: wrapped.checked(kind, converter)
@@ -94,6 +101,19 @@ def _with_types(kind: type) -> type:
     """
     with suppress(NameError):
         kind.__annotations__ = get_type_hints(kind, include_extras=True)
+    return kind
+
+
+def _is_typed_dict(kind: Any) -> bool:
+    return is_typed_dict(get_origin(kind) or kind)
+
+
+def _with_marks(kind: Any) -> Any:
+    """Return a TypedDict that requires what its annotations say, also where these are text."""
+    cls = get_origin(kind) or kind
+    cls.__required_keys__ = frozenset(
+        each.name for each in fields_of(cls) if each.default is attrs.NOTHING
+    )
     return kind
 
 

@@ -17,6 +17,7 @@ from typing import (
     NamedTuple,
     NewType,
     NotRequired,
+    Required,
     Union,
     Unpack,
 )
@@ -113,6 +114,20 @@ class Part(TypedDict):
     orders: NotRequired[list[Order]]
 
 
+class Tail(TypedDict, total=False):
+    """A TypedDict with a mark as text, as future annotations are."""
+
+    sent: "Required[date]"
+    tag: UUID
+
+
+class Line(Tail):
+    """A TypedDict with another one of these, below one that is not total."""
+
+    sku: UUID
+    note: "NotRequired[UUID]"
+
+
 class Invoice(BaseModel):
     """A model of pydantic with another name for a field, and a value that it computes."""
 
@@ -144,6 +159,9 @@ orders = st.builds(
     Order, st.integers(), st.none() | moments, st.builds(Order, st.integers()) | st.none()
 )
 parts = st.fixed_dictionaries({"name": texts}, optional={"orders": st.lists(orders, max_size=1)})
+lines = st.fixed_dictionaries(
+    {"sent": st.dates(), "sku": st.uuids()}, optional={"tag": st.uuids(), "note": st.uuids()}
+)
 invoices = st.builds(
     Invoice,
     total=st.decimals(allow_nan=False, allow_infinity=False),
@@ -185,6 +203,7 @@ SCALARS: list[Kind] = [
     (Leaf, leaves),
     (Order, orders),
     (Part, parts),
+    (Line, lines),
     (Invoice, invoices),
     (int | str, st.integers() | texts),
     (Invoice | Order | Part | None, st.none() | invoices | orders | parts),
@@ -612,6 +631,7 @@ def test_a_typed_dict_whose_keys_may_be_absent_is_no_payload() -> None:
         (Order, {"number": SECRET}, r"expected int @ \$\.x\.number$"),
         (Part, {"name": "a", "orders": [{}]}, r"field missing @ \$\.x\.orders\[0\]\.number$"),
         (Part, {"name": "a", "more": 1}, r"extra fields found \(more\) @ \$\.x$"),
+        (Line, {"sku": str(UUID(int=7))}, r"required field missing @ \$\.x\.sent$"),
         (Invoice, {**IN_JSON, "dueDate": SECRET}, r"invalid value @ \$\.x\.dueDate$"),
         (Invoice, {**IN_JSON, "order": {}}, r"missing @ \$\.x\.order\['number'\]$"),
         (Invoice, {"dueDate": "2026-01-01"}, r"required field missing @ \$\.x\.total$"),
