@@ -227,8 +227,8 @@ class Retry:
 class Rate:
     """How fast the jobs of one group may start, on all nodes together.
 
-    In any t seconds jobs start that cost ``burst + t * jobs / per`` at most, and one more. A job
-    costs its weight, unless its handler sets ``job.cost``.
+    In any t seconds jobs start whose weights are ``burst + t * jobs / per`` at most, and one more.
+    What a handler sets as ``job.cost`` counts instead once it ends: later jobs wait for it.
 
     Attributes:
         jobs: How many jobs of weight 1 start in ``per``.

@@ -29,7 +29,7 @@ OF_CLASSES: Final = _by_name(
         ("group and group_limit", "--group GROUP"): (
             "lock concurrency concurrency_limit concurrency_key max_concurrency"
         ),
-        ("group and group_rate = Rate(60, per=60)", "--group GROUP"): (
+        ("group_rate = Rate(60, per=60)", "--group GROUP"): (
             "rate_limit throttle rate_limiter limiter"
         ),
         ("unique = Key(...) and unique_mode", "--unique KEY"): (

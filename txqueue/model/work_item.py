@@ -57,8 +57,8 @@ class WorkItem:
             and a function in a thread goes on after its attempt has failed.
         runtime: How ``perform`` is run.
         group_limit: How many jobs of a group may run at a time; an operator may override it.
-        group_rate: How fast jobs of each group may start, a `Rate`; None for no limit. A rate that
-            an operator sets for the group takes its place.
+        group_rate: How fast jobs of each group may start, a `Rate`; None for no limit. A class that
+            declares no group has its work type as group. An operator's rate takes its place.
         unique_mode: What to do with a new job whose unique key another job holds; by default keep
             the other job and drop the new one.
         expires: Whether a job that has not started by its ``not_after`` is cancelled. If not,
@@ -103,6 +103,7 @@ class WorkItem:
         if "work_type" not in cls.__dict__:
             cls.work_type = f"{cls.__module__}.{cls.__qualname__}".replace("<locals>", "locals")
         check_policy(cls, _POLICY)
+        _group_by_type(cls)
         _check_keys(cls)
         _keep_fields_out_of_sight(cls)
         _register(cls)
@@ -155,6 +156,14 @@ _POLICY = frozenset(inspect.get_annotations(WorkItem))
 def _explicit_policy(cls: type[WorkItem]) -> frozenset[str]:
     bases = [base for base in cls.__mro__ if base not in (WorkItem, object)]
     return _POLICY.union(KEYS).intersection(name for base in bases for name in vars(base))
+
+
+def _group_by_type(cls: Any) -> None:
+    """Make the type a group where its jobs have a rate and no group, which nothing would limit."""
+    has_none = cls.group is WorkItem.group and "group" not in inspect.get_annotations(cls)
+    if cls.group_rate is not None and has_none:
+        cls.group = cls.work_type
+        _explicit[cls] |= {"group"}
 
 
 def _keep_fields_out_of_sight(cls: type[WorkItem]) -> None:

@@ -10,7 +10,7 @@ import attrs
 import pytest
 from attrs import Factory, define, field
 
-from txqueue import Key, WorkItem
+from txqueue import Key, Rate, WorkItem
 from txqueue.errors import InvalidWork
 from txqueue.model import work_item as work_module
 from txqueue.model.payload import encode
@@ -213,3 +213,24 @@ def test_a_key_is_shown_as_it_is_written() -> None:
     cls = made("user:{user}", user=int)
     assert repr(cls.group) == "Key('user:{user}')"
     assert attrs.asdict(cls(7)) == {"user": 7}
+
+
+def test_a_rate_without_a_group_holds_for_the_type() -> None:
+    """Its name is the group, in each subclass that has no other, and for clients of SQL."""
+
+    class Paced(WorkItem, is_abstract=True):
+        group_rate = Rate(2)
+
+    class Plain(Paced):
+        work_type = "keys.plain"
+        perform = _perform
+
+    @define
+    class Own(Paced):
+        work_type = "keys.own"
+        group: str
+        perform = _perform
+
+    assert [Plain().group, Own("g").group] == ["keys.plain", "g"]
+    keys = [policy_row(cls)["policy"]["keys"]["group"] for cls in (Plain, Own)]
+    assert keys == [["keys.plain"], [{"path": [["group"]], "kind": "text"}]]
