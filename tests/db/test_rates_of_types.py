@@ -96,13 +96,17 @@ def test_a_job_costs_its_weight(node: Master, weights: tuple[int, ...], started:
 
 @pytest.mark.parametrize(("cost", "started"), [(0, 2), (1, 1), (3, 0)])
 def test_a_handler_settles_what_its_job_has_cost(node: Master, cost: float, started: int) -> None:
-    """What it did not use is given back at once; what it used more delays the next ones."""
+    """What it did not use is given back at once; what it used more delays the next ones, and
+    explain says so.
+    """
     declare(node, burst=2)
     first, *others = node.enqueue(*[{"group": "g"} for _ in range(4)])
     (chunk,) = node.claim(1)
     assert chunk.ids == [first]
     node.settle(chunk, "done", cost=cost)
     assert at_once(node) == others[:started]
+    told = explained(node, others[started]).detail
+    assert ("former ones cost 1 more than that; this job may start" in told) == (cost == 3)
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,10 @@ def _throttled(facts: Facts, kind: str) -> Blocker:
 
 def _rate(limits: Mapping[str, Any]) -> str:
     rate = limits.get("rate") or 0
-    return f"{rate:g} {'job' if rate == 1 else 'jobs'} a second"
+    text = f"{rate:g} {'job' if rate == 1 else 'jobs'} a second"
+    # The next job starts with one token left.
+    owed = round((limits.get("opens_in") or 0) * rate) - 1
+    return f"{text}, and former ones cost {owed:,} more than that" if owed > 0 else text
 
 
 def damaged(facts: Facts) -> Blocker:
