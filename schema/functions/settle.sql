@@ -174,7 +174,9 @@ begin
            exists (select from said where said.outcome in ('next', 'unread', 'suspended')),
            jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                'job_id', job_id, 'work_type', work_type, 'weight', weight, 'group', "group", 'tenant', tenant, 'queue', queue,
-               'cost', greatest(0, least(cost, 1e9)), 'delay', case when throttled then greatest(0, least(delay, 3155760000)) end))) filter (where cost is not null or throttled)
+               -- Least ignores nulls.
+               'cost', case when cost is not null then greatest(0, least(cost, 1e9)) end,
+               'delay', case when throttled then greatest(0, least(coalesce(delay, 0), 3155760000)) end))) filter (where cost is not null or throttled)
       into settled, groups, limited, done, failed, stopped, often, ran_on, retried, others, of_rates
       from ended;
     if ran_on is not null then

@@ -106,7 +106,7 @@ async def test_a_long_suspect_keeps_no_job_waiting(
     os.kill(pids[suspect], signal.SIGKILL)
     with pytest.raises(JobFailed, match="poison"):
         await queue.wait(suspect, LIMIT)
-    assert "it was for suspects" in node.log
+    await eventually(lambda: "it was for suspects" in node.log, LIMIT)
     await eventually(lambda: node.workers == {pids[later]}, LIMIT)
 
 
