@@ -81,8 +81,9 @@ begin
     end if;
 end $$;
 
--- Takes back an act of the last hour: a pause, a limit, or what it changed of jobs that no later act and no run has
--- changed since. Returns the numbers of the jobs that are as before, and how many are not, by reason.
+-- Takes back an act of the last hour: a pause, a resume, a limit, or what it changed of jobs that no later act and no run
+-- has changed since; a later act that is undone, or changed nothing, does not count. Returns the numbers of the jobs that
+-- are as before, and how many are not, by reason: for those it can be called again.
 create or replace function txqueue.undo(its_act bigint, who text, out undone bigint[], out kept jsonb)
 language plpgsql volatile security definer
 set enable_seqscan = off
@@ -107,7 +108,13 @@ begin
     else
         select * into undone, kept from restore_jobs(act);
     end if;
-    update action set former = null where action_id = its_act;
+    update action set former = (
+        select jsonb_agg(each) from jsonb_array_elements(case when kept <> '{}' then act.former else '[]' end) as each
+         where (each ->> 'job_id')::bigint <> all (undone))
+     where action_id = its_act;
+    if kept <> '{}' and undone = '{}' then
+        return;
+    end if;
     perform note_action(who, 'undo', 'act ' || its_act, kept || jsonb_build_object('jobs', undone, 'undone', cardinality(undone)));
 end $$;
 
@@ -117,18 +124,28 @@ language plpgsql volatile
 as $$
 declare
     former control := jsonb_populate_record(null::control, act.former);
+    this   control;
     later  bigint := (select min(action_id) from action
-                       where subject = act.subject and action_id > act.action_id and what in ('pause', 'resume', 'limit'));
+                       where subject = act.subject and action_id > act.action_id and action.former is not null);
 begin
     if later is not null then
         perform refuse(format('the %s was changed since, by act %s', act.subject, later), 'undo that act first');
-    elsif act.what = 'pause' then
-        perform resume(former.kind, former.key, who);
-    else
+    elsif act.what = 'limit' then
         perform set_limit(
             former.kind, former.key, former.concurrency, former.rate, case when former.rate is not null then former.burst end,
             case former.kind when 'tenant' then former.share end, case former.kind when 'queue' then former.reserve end, who,
             '{concurrency,rate,burst,share,reserve,backlog}', former.backlog);
+        -- It takes back a change, and is none itself.
+        update action set former = null where action_id = current_setting('queue_rows.act')::bigint;
+    else
+        this := lock_control(former.kind, former.key);
+        this.is_paused := act.what = 'resume' and former.is_paused;
+        if act.what = 'resume' then
+            this.held_until := former.held_until;
+            this.held_by := former.held_by;
+        end if;
+        perform save_control(this);
+        perform note_action(who, case when this.is_paused then 'pause' else 'resume' end, act.subject);
     end if;
 end $$;
 
@@ -143,8 +160,12 @@ declare
     given    constant jsonb := jsonb_strip_nulls(jsonb_build_object(
         'priority', act.detail -> 'priority', 'queue', act.detail -> 'queue', 'not_before', act.detail -> 'not_before'));
     later    constant bigint[] := array(
-        select distinct id::bigint from action, jsonb_array_elements(detail -> 'jobs') as id
-         where action_id > act.action_id and jsonb_typeof(detail -> 'jobs') = 'array');
+        select distinct id::bigint from (
+            select 'act ' || action_id, jsonb_array_elements(detail -> 'jobs') from action
+             where action_id > act.action_id and what <> 'undo' and jsonb_typeof(detail -> 'jobs') = 'array'
+            except
+            select subject, jsonb_array_elements(detail -> 'jobs') from action
+             where action_id > act.action_id and what = 'undo') as late (subject, id));
     all_ids  constant bigint[] := array(select key::bigint from jsonb_object_keys(was) as key order by 1);
     ids      bigint[] := array(select unnest(all_ids) except select unnest(later));
     failed   bigint[];
@@ -173,15 +194,19 @@ begin
                  = (left_as.priority, left_as.queue, left_as.not_before, left_as.attempt, left_as.deaths));
     end if;
     undone := undone || replace_unclaimed(ids, null, was);
-    select coalesce(jsonb_object_agg(reason, jobs), '{}') into kept from (
-        select reason, count(*) as jobs from (
+    select coalesce(jsonb_object_agg(concat(reason, holder), jobs), '{}') into kept from (
+        select reason, count(*) as jobs, min(holder) as holder from (
             select case when now_is.job_id is null then 'deleted since' when id = any (later) then 'changed by a later act'
+                        when held.job_id is not null then 'unique key held, as by job '
                         when now_is.state = 'cancelled' and act.what = 'cancel' then 'not to be opened again'
-                        when now_is.state in ('waiting', 'ready') then 'changed since' else now_is.state || ' since' end as reason
+                        when now_is.state in ('waiting', 'ready') then 'changed since' else now_is.state || ' since' end as reason,
+                   case when id <> all (later) then held.job_id end as holder
               from unnest(all_ids) as id left join job as now_is on now_is.job_id = id
+              left join unique_job as held on now_is.state = 'cancelled' and act.what = 'cancel' and held.job_id <> id
+                   and held.work_type = now_is.work_type and held.key = now_is.options ->> 'unique'
              where id <> all (undone)
             union all
-            select 'running then' from generate_series(1, (act.detail ->> 'requested')::integer) where act.what = 'cancel') as each
+            select 'running then', null from generate_series(1, (act.detail ->> 'requested')::integer) where act.what = 'cancel') as each
          group by reason) as counted;
 end $$;
 
@@ -194,6 +219,7 @@ set enable_seqscan = off
 as $$
 declare
     locked bigint[];
+    others bigint[];
     former jsonb;
 begin
     perform check_isolation('jobs are not changed');
@@ -206,14 +232,19 @@ begin
                and not (state = 'waiting' and fingerprint is null and exists (
                    select from job_step as step where step.job_id = job.job_id and step.ended_at is null)));
     end if;
-    if cardinality(locked) <= 10000 and not given ? 'payload' then
-        former := (select jsonb_agg(former_of(job)) from job where job_id = any (locked) and state in ('waiting', 'ready'));
+    -- Those that have these values already are not touched, and so not named in the act.
+    others := array(
+        select job_id from job
+         where job_id = any (locked) and state in ('waiting', 'ready') and jsonb_populate_record(job, given) is distinct from job);
+    if cardinality(others) <= 10000 and not given ? 'payload' then
+        former := (select jsonb_agg(former_of(job)) from job where job_id = any (others) and state in ('waiting', 'ready'));
     end if;
-    changed := replace_unclaimed(locked, given);
+    changed := array(select unnest(locked) order by 1);
     refused := array(select distinct id from unnest(ids) as id where id <> all (changed) order by id);
-    if changed <> '{}' then
-        perform note_action(who, what, format_job_ids(changed), given - 'payload' || jsonb_build_object(
-            'jobs', changed, 'changed', cardinality(changed), 'refused', cardinality(refused)), former);
+    others := replace_unclaimed(others, given);
+    if others <> '{}' then
+        perform note_action(who, what, format_job_ids(others), given - 'payload' || jsonb_build_object(
+            'jobs', others, 'changed', cardinality(others), 'refused', cardinality(refused)), former);
     end if;
 end $$;
 

@@ -22,13 +22,14 @@ language plpgsql volatile security definer
 as $$
 declare
     this    control := lock_control(its_kind, its_key);
+    former  constant jsonb := to_jsonb(this);
     changes boolean := this.is_paused or coalesce(this.held_until > clock_timestamp(), false);
 begin
     this.is_paused := false;
     this.held_until := null;
     this.held_by := null;
     perform save_control(this);
-    perform note_action(who, 'resume', its_kind || ' ' || its_key);
+    perform note_action(who, 'resume', its_kind || ' ' || its_key, '{}', case when changes then former end);
     return changes;
 end $$;
 
@@ -183,7 +184,7 @@ begin
     perform save_control(this);
     perform note_action(who, 'limit', its_kind || ' ' || its_key, jsonb_build_object(
         'concurrency', its_concurrency, 'rate', its_rate, 'burst', its_burst, 'share', its_share,
-        'reserve', its_reserve, 'backlog', its_backlog, 'cleared', to_jsonb(nullif(cleared, '{}'))), former);
+        'reserve', its_reserve, 'backlog', its_backlog, 'cleared', to_jsonb(nullif(cleared, '{}'))), nullif(former, to_jsonb(this)));
     return (select to_jsonb(left_over) - 'control_id' from control as left_over where kind = its_kind and key = its_key);
 end $$;
 

@@ -65,6 +65,40 @@ def test_pauses_and_limits_are_taken_back(node: Master) -> None:
     assert len(control(node)) == len(before) == 1
 
 
+def test_acts_are_taken_back_one_after_another(node: Master) -> None:
+    """The last first: one that is undone, or changed nothing, is no later act; a resume, too."""
+    limit = "set_limit('queue', 'q', null, %s, null, null, null, 'ann')"
+    at_most = "set_limit('queue', 'q', 5, null, null, null, null, 'ann')"
+    controls, acts = [control(node)], []
+    pause, resume = ("pause('queue', 'q', 'ann')", "resume('queue', 'q', 'ann')")
+    calls = ((at_most, ()), (limit, (3,)), (limit, (9,)), (pause, ()), (resume, ()))
+    for call, values in calls:
+        for _ in range(2):
+            act(node, call, *values)
+            acts.append(latest(node))
+        controls.append(control(node))
+    for number, before in zip(acts[-2::-2], controls[-2::-1], strict=True):
+        undo(node, number)
+        assert control(node) == before
+
+
+def test_acts_on_jobs_are_taken_back_one_after_another(node: Master) -> None:
+    """The last first; an act that gives a job what it has names no job."""
+    (job_id,) = node.enqueue({})
+    calls = ("move(%s::bigint[], 'a', 'ann')", "move(%s::bigint[], 'b', 'ann')")
+    calls += ("set_priority(%s::bigint[], 9, 'ann')", "cancel(%s::bigint[], 'ann')")
+    before, acts = [], []
+    for call in calls:
+        before.append(seen(node, job_id))
+        act(node, call, [job_id])
+        acts.append(latest(node))
+        if "cancel" not in call:
+            assert act(node, call, [job_id]) == ([job_id], [])
+    for number, was in zip(reversed(acts), reversed(before), strict=True):
+        assert undo(node, number) == ([job_id], {})
+        assert seen(node, job_id) == was
+
+
 def test_a_cancelled_job_is_opened_again_with_its_children(node: Master) -> None:
     """With its key and its attempts; a failed one has failed again."""
     again = ended(node, "retry")
@@ -85,13 +119,19 @@ def test_a_cancelled_job_is_opened_again_with_its_children(node: Master) -> None
 
 
 def test_what_is_not_taken_back_is_counted(node: Master) -> None:
-    """By reason: it ran then, another job holds its key, a later act, its end, its deletion."""
+    """By reason: a run, a held key, a later act, an end, a deletion. It can be tried again."""
     node.enqueue({})
     [running] = node.claimed_ids()
     keyed, moved, ended_since, gone = node.enqueue({"unique": "k"}, *[{}] * 3)
     act(node, "cancel(%s::bigint[], 'ann')", [running, keyed])
-    node.enqueue({"unique": "k"})
-    assert undo(node, latest(node)) == ([], {"not to be opened again": 1, "running then": 1})
+    number = latest(node)
+    (holder,) = node.enqueue({"unique": "k"})
+    held = {f"unique key held, as by job {holder}": 1, "running then": 1}
+    assert undo(node, number) == ([], held)
+    act(node, "cancel(%s::bigint[], 'ann')", [holder])
+    assert undo(node, number) == ([keyed], {"running then": 1})
+    with pytest.raises(Exception, match=f"act {number} cannot be undone"):
+        undo(node, number)
     act(node, "set_priority(%s::bigint[], 9, 'ann')", [moved, ended_since, gone])
     number = latest(node)
     act(node, "move(%s::bigint[], 'mail', 'bob')", [moved])
@@ -161,5 +201,6 @@ def test_undo_restores_exactly_or_says_what_not(node: Master, seed: int) -> None
             }
             assert stuck(node) == []
             kept.pop("running then", None)
+            acts |= {number: before} if kept else {}
             assert len(undone) + sum(kept.values()) == len(former)
     assert node.value("select count(*) from txqueue.action where what = 'undo'") > 0
