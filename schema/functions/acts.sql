@@ -42,8 +42,8 @@ begin
     return number;
 end $$;
 
--- Records an act of an operator, with what undo() needs, which goes after an hour. Its number is in a setting until the
--- end of the transaction.
+-- Records an act of an operator, with what undo() needs, which goes after an hour. The number of one that can be undone is
+-- in a setting until the end of the transaction.
 create or replace function txqueue.note_action(
     who text, what text, subject text, detail jsonb default '{}', former jsonb default null) returns void
 language plpgsql volatile
@@ -61,7 +61,7 @@ begin
                 jsonb_strip_nulls(note_action.detail), note_action.former)
         returning action_id
     )
-    select set_config('queue_rows.act', action_id::text, true) into what from noted;
+    select set_config('queue_rows.act', case when former is not null then action_id::text else '' end, true) into what from noted;
 end $$;
 
 -- Enqueues a job with the policy and the keys of its type. Returns its number.

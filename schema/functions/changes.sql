@@ -136,7 +136,7 @@ begin
             case former.kind when 'tenant' then former.share end, case former.kind when 'queue' then former.reserve end, who,
             '{concurrency,rate,burst,share,reserve,backlog}', former.backlog);
         -- It takes back a change, and is none itself.
-        update action set former = null where action_id = current_setting('queue_rows.act')::bigint;
+        update action set former = null where subject = act.subject and action_id > act.action_id;
     else
         this := lock_control(former.kind, former.key);
         this.is_paused := act.what = 'resume' and former.is_paused;

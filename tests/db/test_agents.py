@@ -104,12 +104,12 @@ async def test_an_agent_never_sees_what_is_hidden(agent: Agent, dsn: str) -> Non
 
 
 WRONG: Mapping[str, Call] = {
-    "job_id: '--dsn=host=evil' is not of type 'integer'": ("job", {"job_id": "--dsn=host=evil"}),
+    "job_id: it is not of type 'integer'": ("job", {"job_id": "--dsn=host=evil"}),
     "a character that no job can have": ("jobs", {"queue": "mail\0"}),
     "'dsn' was unexpected": ("jobs", {"dsn": "host=evil"}),
     "is not one of ['waiting'": ("jobs", {"state": "--help"}),
     "'job_id' is a required property": ("explain", {}),
-    "is greater than the maximum": ("explain", {"job_id": 10**30}),
+    "job_id: it is greater than the maximum": ("explain", {"job_id": 10**30}),
     "there is no tool 'enqueue'": ("enqueue", {}),
     "this server only reads; start it to act: txqueue mcp --act": ("retry", {"ids": [1]}),
 }
@@ -179,10 +179,35 @@ def test_what_was_not_tried_is_not_done(agent: Agent, txqueue: Txqueue) -> None:
     assert (txqueue("actions"), txqueue("limits")) == ({"actions": []}, {"limits": []})
 
 
-def _some(schema: Mapping[str, Any], of_kinds: Mapping[str, Any]) -> Any:
-    """Some value of a schema."""
-    is_moment = schema.get("format") == "date-time"
-    return "2030-01-31T12:00:00+00:00" if is_moment else of_kinds.get(schema.get("type", ""), {})
+def test_arguments_are_those_of_the_commands(agent: Agent, txqueue: Txqueue) -> None:
+    """A moment as people type it, a payload as an object; a trial has no number to undo."""
+    [job_id] = txqueue("enqueue", "mail", "{}", "--queue", "q")["job_ids"]
+    ids = {"ids": [job_id]}
+    tools, answers = agent.ask(
+        ("reschedule", {**ids, "to": "2h"}),
+        ("reschedule", {**ids, "to": "infinity"}),
+        ("edit", {**ids, "to": "{}"}),
+        ("cancel", {"ids": [7] * 101}),
+        ("pause", {"kind": "queue", "key": "q", "confirm": "x", "reason": "long" * 750}),
+        flags=ACT,
+    )
+    (_, trial), *refused = answers
+    assert trial["answer"]["changed"]["jobs"] == 1
+    assert trial["jobs_by"]["queue"] == {"q": 1}
+    assert "acts" not in trial["answer"]
+    for (is_error, text), rule in zip(
+        refused,
+        (
+            "not a day or a moment",
+            "to: it is not of type 'object'",
+            "ids: it is too long: maxItems 100",
+            "reason: it is too long: maxLength 200",
+        ),
+        strict=True,
+    ):
+        assert is_error
+        assert rule in text
+    assert not [tool.name for tool in tools if "stored function" in tool.description]
 
 
 def test_each_act_can_be_tried(dsn: str, node: Master, txqueue: Txqueue) -> None:
@@ -192,11 +217,11 @@ def test_each_act_can_be_tried(dsn: str, node: Master, txqueue: Txqueue) -> None
     recorded = txqueue("actions")
     of_names = {"kind": "queue", "ids": [job_id], "name": "sync", "job_id": job_id}
     of_names["terms"] = {"kind": "every", "seconds": 60, "jitter": 0, "catch_up": "skip"}
-    of_kinds = {"string": "mail", "integer": 7, "number": 60.0}
+    of_kinds = {"string": "now", "integer": 7, "number": 60.0}
     tried = {}
     for tool in acts.Acting(GlobalOptions(dsn=dsn)).tools():
         needed = {
-            name: of_names.get(name) or _some(tool.arguments[name], of_kinds)
+            name: of_names.get(name) or of_kinds.get(tool.arguments[name].get("type", ""), {})
             for name in (*tool.needed, *{"ids"} & tool.arguments.keys())
         }
         try:

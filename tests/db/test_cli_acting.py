@@ -62,8 +62,11 @@ def test_acts_have_the_words_that_a_node_answers(node: Stored, cli: Cli) -> None
     first, second = node.enqueue({}, {})
     for words, text in told.items():
         act = node.value("select max(action_id) from txqueue.action")
-        said = cli(*(word.format(first=first, act=act) for word in words)).out.strip()
-        assert said == text.format(first=first, second=second, act=act)
+        shown = cli(*(word.format(first=first, act=act) for word in words))
+        assert shown.out.strip() == text.format(first=first, second=second, act=act)
+        number = node.value("select max(action_id) from txqueue.action where former is not null")
+        is_act = number is not None and number > (act or 0)
+        assert (f"undo: txqueue undo {number}" in shown.err) == is_act
     whos = node.column("select distinct who from txqueue.action where what <> 'enqueue'")
     assert len(whos) == 1
 

@@ -85,8 +85,12 @@ def test_acts_are_taken_back_one_after_another(node: Master) -> None:
 def test_acts_on_jobs_are_taken_back_one_after_another(node: Master) -> None:
     """The last first; an act that gives a job what it has names no job."""
     (job_id,) = node.enqueue({})
-    calls = ("move(%s::bigint[], 'a', 'ann')", "move(%s::bigint[], 'b', 'ann')")
-    calls += ("set_priority(%s::bigint[], 9, 'ann')", "cancel(%s::bigint[], 'ann')")
+    changes = (
+        "move(%s::bigint[], 'a',",
+        "move(%s::bigint[], 'b',",
+        "set_priority(%s::bigint[], 9,",
+    )
+    calls = [f"{change} 'ann')" for change in (*changes, "cancel(%s::bigint[],")]
     before, acts = [], []
     for call in calls:
         before.append(seen(node, job_id))

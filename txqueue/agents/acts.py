@@ -13,14 +13,16 @@ from inspect import cleandoc
 from secrets import token_hex
 from typing import Any, Final
 
+import click
 from attrs import define, field, frozen
 
 from txqueue.admin import Admin
 from txqueue.agents.tools import Schemas, Tool, parameters_of, schemas_of
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.output import refusals
+from txqueue.cli.root import root
 from txqueue.cli.source import account, act_in_database
-from txqueue.errors import ConfigurationError
+from txqueue.errors import AdminRefused, ConfigurationError
 from txqueue.model.humanize import counted
 from txqueue.model.operator_acts import ACTS, Act, Value, ValueKind
 
@@ -50,8 +52,11 @@ _SCHEMAS: Final[Mapping[ValueKind, Mapping[str, Any]]] = {
     ValueKind.WHOLE: {"type": "integer"},
     ValueKind.NUMBER: {"type": "number"},
     ValueKind.FLAG: {"type": "boolean"},
-    ValueKind.MOMENT: {"type": "string", "format": "date-time"},
-    ValueKind.JSON: {},
+    ValueKind.MOMENT: {
+        "type": "string",
+        "description": "now, a length of time from now, such as 2h, or 2026-11-22T13:00Z.",
+    },
+    ValueKind.JSON: {"type": "object"},
     ValueKind.NAMES: {"type": "array", "items": {"type": "string"}},
 }
 
@@ -89,10 +94,10 @@ class Acting:
         for name, act in ACTS.items():
             if not act.command and not name.endswith("_schedule"):
                 continue
-            about = act.face.text if act.face else getattr(Admin, name, act).__doc__
+            about = act.face.text if act.face else _about(name)
             yield Tool(
                 act.face.word if act.face else name,
-                cleandoc(about or name).partition("\n\nExamples:")[0] + _TRIED,
+                cleandoc(about).partition("\n\nExamples:")[0] + _TRIED,
                 {**_choosing(act), **_arguments(act), **_CONFIRMING},
                 [value.name for value in act.arguments if not value.is_optional],
                 partial(self._call, name),
@@ -116,6 +121,8 @@ class Acting:
         ids = None if rows is None else [row["job_id"] for row in rows[:most]]
         trial = Trial(name, given, ids, time.monotonic() + VALID)
         answer = self._act(trial, is_trial=True)
+        # What is rolled back has no number.
+        answer = {key: value for key, value in answer.items() if key not in ("act", "acts")}
         confirm = token_hex(8)
         self._trials[confirm] = trial
         if len(self._trials) > _MOST_TRIALS:
@@ -159,21 +166,32 @@ class Acting:
             answer = await admin.act(trial.name, ids=trial.ids, **arguments)
             if trial.ids is None:
                 return answer
+            numbers = answer.pop("acts")
             told = {name: {"jobs": len(ids), "first": ids[:_TOLD]} for name, ids in answer.items()}
-            return {**told, "reasons": await refusals(admin, trial.name, answer["refused"])}
+            reasons = await refusals(admin, trial.name, answer["refused"])
+            return {**told, "reasons": reasons, "acts": numbers}
 
         return act_in_database(self._options, act, who=who, is_trial=is_trial)
 
 
+def _about(name: str) -> str:
+    """Return what an act does that is not about chosen jobs, as its method or command says it."""
+    if method := getattr(Admin, name, None):
+        return str(method.__doc__)
+    commands = (root.get_command(click.Context(root), word) for word in name.split("_"))
+    return next(command.help or name for command in commands if command)
+
+
 def _arguments(act: Act) -> Schemas:
-    return {
-        value.name: {
-            **_SCHEMAS[value.kind],
-            **({"maximum": value.most} if value.kind is ValueKind.WHOLE else {}),
-            **({"description": value.said} if value.said else {}),
-        }
-        for value in act.arguments
-    }
+    return {value.name: _argument(value) for value in act.arguments}
+
+
+def _argument(value: Value) -> Mapping[str, Any]:
+    # A signal carries any value.
+    schema = {} if value.name == "value" else dict(_SCHEMAS[value.kind])
+    if value.kind is ValueKind.WHOLE:
+        schema["maximum"] = value.most
+    return {"description": value.said, **schema} if value.said else schema
 
 
 def _filters() -> Schemas:
@@ -218,13 +236,20 @@ async def _chosen(admin: Admin, name: str, given: Mapping[str, Any]) -> list[dic
     if bool(ids) == bool(filters):
         what = f"{name} needs the jobs that are meant"
         raise ConfigurationError(what, "give ids or filters, such as queue, and not both")
-    rows: list[dict[str, Any]] = [{"job_id": job_id} for job_id in ids]
+    rows = [await _job(admin, job_id) for job_id in ids]
     if filters:
         async for job in admin.jobs(act=name, **filters):
             rows.append(job)
             if len(rows) > given.get("at_most", USUAL):
                 break
     return rows
+
+
+async def _job(admin: Admin, job_id: int) -> dict[str, Any]:
+    try:
+        return await admin.job(job_id)
+    except AdminRefused:
+        return {"job_id": job_id}
 
 
 def _summed(
@@ -251,4 +276,9 @@ def _sent(value: Value, given: Any) -> Any:
     """Return an argument as the act's command takes it."""
     if value.kind is ValueKind.JSON:
         return json.dumps(given)
+    if value.kind is ValueKind.MOMENT:
+        try:
+            return value.read(given)
+        except ValueError as error:
+            raise ConfigurationError(f"{value.name}: {error}", "give another moment") from None
     return ",".join(given) if value.kind is ValueKind.NAMES else given

@@ -82,7 +82,7 @@ class Tool:
         except ValidationError as error:
             place = "".join(f"{name}: " for name in error.absolute_path)
             remedy = f"its arguments are {', '.join(self.arguments)}"
-            said = f"{self.name}: {place}{error.message[:200]}"
+            said = f"{self.name}: {place}{_rule(error)}"
             raise ConfigurationError(said, remedy) from None
         for value in arguments.values():
             check_storable("".join(map(str, value)) if isinstance(value, list) else str(value))
@@ -93,6 +93,16 @@ class Tool:
                 f"ask for less: at most {LONGEST:,} characters are returned",
             )
         return text
+
+
+def _rule(error: ValidationError) -> str:
+    """Return the rule that a value breaks, without the value: it may be long, or a payload."""
+    value = repr(error.instance)
+    rule = str(error.message).removeprefix(f"{value} ")
+    if rule == error.message:
+        return rule[:200]
+    bound = f": {error.validator} {error.validator_value}" if rule.startswith("is too") else ""
+    return f"it {rule}{bound}"
 
 
 def read_tools(options: GlobalOptions) -> Iterator[Tool]:

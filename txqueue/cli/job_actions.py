@@ -22,7 +22,7 @@ from txqueue.cli.options import (
     selecting,
     together,
 )
-from txqueue.cli.output import Lines, refusal_lines, refusals, show, styled
+from txqueue.cli.output import Lines, note_undo, refusal_lines, refusals, show, styled
 from txqueue.cli.source import note_unknown_names, operate
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import amount
@@ -214,6 +214,7 @@ def _carry_out(
             yield styled("No such job.")
 
     show(options, document, lines)
+    note_undo(options, *document["acts"])
     if not any(document.values()):
         note_unknown_names(options, chosen.filters)
     return int(bool(chosen.ids and document["refused"]))

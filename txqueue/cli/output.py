@@ -126,6 +126,13 @@ def note(options: GlobalOptions, text: str) -> None:
         notes(options).print(styled(text, "dim"), soft_wrap=True)
 
 
+def note_undo(options: GlobalOptions, *acts: int | None) -> None:
+    """Note how to take back acts, given by number; None for one that has no undo."""
+    numbers = [act for act in acts if act is not None]
+    if numbers:
+        note(options, f"undo: txqueue undo {' to '.join(map(str, numbers[:1] + numbers[1:][-1:]))}")
+
+
 def styled(text: object, style: str = "") -> Text:
     """Return text in a style, with its control characters made harmless."""
     from rich.text import Text

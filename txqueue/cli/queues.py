@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from txqueue.cli.options import Finite, GlobalOptions, command, known_names, limited, together
-from txqueue.cli.output import Columns, Lines, listing, local_time, note, say, show, styled
+from txqueue.cli.output import (
+    Columns,
+    Lines,
+    listing,
+    local_time,
+    note,
+    note_undo,
+    say,
+    show,
+    styled,
+)
 from txqueue.cli.source import operate, read, read_database
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import counted, plain
-from txqueue.model.operator_acts import ACTS
+from txqueue.model.operator_acts import ACTS, undone_text
 from txqueue.policy.findings.status import LIMITS
+from txqueue.policy.pagination import read_document
 
 if TYPE_CHECKING:
     from txqueue.admin import Admin
@@ -64,8 +75,9 @@ def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
 def undo(options: GlobalOptions, act: int) -> None:
     """Take back an act of the last hour, by its number.
 
-    It takes back a pause, a limit, and what cancel, priority, move, reschedule or a discard changed
-    of jobs that have neither run nor been changed since; it counts the others by reason.
+    It takes back a pause, a resume, a limit, and what cancel, priority, move, reschedule or a
+    discard changed of jobs that have neither run nor been changed since; it counts the others by
+    reason.
 
     Examples:
         undo 12
@@ -73,7 +85,7 @@ def undo(options: GlobalOptions, act: int) -> None:
     undone, kept = operate(options, lambda admin: admin.undo(act))
 
     def lines() -> Lines:
-        yield styled(f"Act {act} is undone; {counted(len(undone), 'job')} as before.")
+        yield styled(undone_text(act, undone, kept))
         for reason, jobs in kept.items():
             yield styled(f"{counted(jobs, 'job')} left unchanged: {reason}.", "yellow")
 
@@ -220,14 +232,13 @@ def limit(
     lifted = LIMITS if "all" in cleared else cleared
     if not lifted and all(value is None for value in limits.values()):
         raise click.UsageError("say what to limit, such as --concurrency 5, or what to --clear")
-    control = _act(
-        options,
-        kind,
-        key,
-        lambda admin: admin.set_limit(key, kind, cleared=lifted, **limits),
-    )
+    named = {"kind": kind, "key": key, "cleared": ",".join(lifted) or None, **limits}
+    arguments: Any = {name: value for name, value in named.items() if value is not None}
+    answer = _act(options, kind, key, lambda admin: admin.act("set_limit", **arguments))
+    control = read_document(answer["control"])
     document = control or {"kind": kind, "key": key, "is_paused": False}
     say(options, document, f"{kind.capitalize()} {key} has {_limits(control)}.")
+    note_undo(options, answer["act"])
 
 
 @command()
@@ -305,6 +316,7 @@ def _switch(
     document = {"kind": kind, "key": key, "is_paused": is_paused, **answer}
     told = ACTS[act].told(f"{kind.capitalize()} {key}", is_changed=answer["changed"])
     say(options, document, told)
+    note_undo(options, answer["act"])
 
 
 def _act(options: GlobalOptions, kind: str, key: str, act: Callable[[Admin], Awaitable[T]]) -> T:

@@ -167,11 +167,13 @@ def moment_ahead(text: str) -> datetime:
     """Return the moment that a text means: ``now``, a length of time from now, or `moment_of`.
 
     Raises:
-        ValueError: When it is none; the message says how to write one.
+        ValueError: When it is none, or a length without a unit; the message says how to write one.
     """
     now = datetime.now(UTC)
     if text == "now":
         return now
+    if text[-1:].isdecimal() and text.replace(".", "", 1).isdecimal():
+        raise ValueError(f"{text!r} has no unit; write 30s, 5min or 2h")
     try:
         return now + length_of(text)
     except (ValueError, OverflowError):

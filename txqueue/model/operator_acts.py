@@ -6,13 +6,13 @@ The AMP commands, the calls of the stored functions, the handlers of a node, the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final
 
 from attrs import frozen
 
-from txqueue.model.humanize import moment_ahead
+from txqueue.model.humanize import counted, moment_ahead
 from txqueue.model.storable import check_payload
 
 # The largest numbers of PostgreSQL's types integer and bigint.
@@ -148,6 +148,13 @@ class Act:
     def told(self, subject: str, *, is_changed: object) -> str:
         """Return the sentence about the subject of the act."""
         return f"{subject} {self.said[0 if is_changed else 1]}."
+
+
+def undone_text(number: int, undone: Sequence[int], kept: Mapping[str, int]) -> str:
+    """Return the sentence on what an undo has restored: all, a part or nothing."""
+    if not undone:
+        return f"Act {number} is {'not ' if kept else ''}undone."
+    return f"Act {number} is undone; {counted(len(undone), 'job')} as before."
 
 
 @frozen

@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 
 from txqueue.errors import ConfigurationError, InvalidWork, Refused, TxqueueError
 from txqueue.model.humanize import amount, counted, plain
-from txqueue.model.operator_acts import ACTS
+from txqueue.model.operator_acts import ACTS, undone_text
 from txqueue.model.results import check_name
 from txqueue.policy.findings.explanation import Explanation, explain_refusal, refusal_text
 from txqueue.store.reads.job_details import about_obstacles
@@ -289,7 +289,7 @@ async def _undo(services: PageServices, request: PageRequest) -> str:
     [number] = _numbers([_needed(request, "number")])
     undone, kept = await services.act(request, "undo", {"number": number})
     left = "".join(f" {counted(jobs, 'job')} unchanged: {why}." for why, jobs in kept.items())
-    return f"Act {number} is undone; {counted(len(undone), 'job')} as before.{left}"
+    return f"{undone_text(number, undone, kept)}{left}"
 
 
 async def _retry_from(services: PageServices, request: PageRequest) -> str:

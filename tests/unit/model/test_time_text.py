@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.model.humanize import length_of, length_text, moment_of
+from txqueue.model.humanize import length_of, length_text, moment_ahead, moment_of
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,10 @@ def test_a_moment_is_in_utc_without_an_offset() -> None:
     assert moment_of("2027-01-31 18:00+01:00") == datetime(2027, 1, 31, 18, tzinfo=east)
     with pytest.raises(ValueError, match="not a day or a moment"):
         moment_of("tomorrow")
+
+
+@pytest.mark.parametrize("text", ["1517", "1.5", "yesterday", "epoch", "infinity"])
+def test_what_is_no_moment_ahead(text: str) -> None:
+    """A number without a unit may be that of a job."""
+    with pytest.raises(ValueError, match=r"has no unit; write 30s|not a day or a moment"):
+        moment_ahead(text)

@@ -39,7 +39,7 @@ _CASTS = {
 }
 
 
-# Null if it has changed nothing.
+# Null if there is nothing to undo.
 _NUMBER = "nullif(current_setting('queue_rows.act', true), '')::bigint"
 
 
@@ -110,7 +110,7 @@ class Operations:
     async def numbered_act(
         self, name: str, arguments: Mapping[str, object], identity: str | None = None
     ) -> tuple[Sequence[Any], int | None]:
-        """Call the stored function of an act; return its row, and the number of what is recorded.
+        """Call the stored function of an act; return its row, and its number if it can be undone.
 
         Args:
             name: One of `ACTS`.
