@@ -207,9 +207,13 @@ def _made_codec(cls: type[WorkItem]) -> _Codec:
             "declare plain data, dates, times, UUIDs, Decimals, enums or classes with such fields",
         ) from None
     except Exception as error:
+        remedy = (
+            "import what they name at run time, not under TYPE_CHECKING, at the module's top level"
+        )
+        if "disambiguate" in str(error):
+            remedy = "give each of these classes a field without default that no other has"
         raise InvalidWork(
-            f"the annotations of {cls.__qualname__} cannot be used: {error}",
-            "import what they name at run time, not under TYPE_CHECKING, at the module's top level",
+            f"the annotations of {cls.__qualname__} cannot be used: {error}", remedy
         ) from None
 
 

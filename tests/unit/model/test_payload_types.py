@@ -614,6 +614,14 @@ def test_a_dataclass_below_an_attrs_class_is_refused() -> None:
         encode(mixed())
 
 
+def test_classes_of_a_union_with_the_same_fields_are_refused() -> None:
+    """The worker could not tell which one is meant."""
+    one, other = make_dataclass("One", [("x", int)]), make_dataclass("Other", [("x", int, 1)])
+    cls: Any = _class_of(one | other)
+    with pytest.raises(InvalidWork, match=r"between .*; give each of these classes a field"):
+        encode(cls(one(1)))
+
+
 def test_a_typed_dict_whose_keys_may_be_absent_is_no_payload() -> None:
     """A function could not tell an absent key from its default; one with all keys gets them."""
     assert move.work(street="a", since=date(2026, 1, 1)).perform(None) == "a 2026"
