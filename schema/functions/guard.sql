@@ -2,7 +2,7 @@
 
 -- Holds work types on versions of the application that fail as no older version has, for a node that runs these versions;
 -- takes held types from what the node serves. A kind of failure holds a type from so many failures on, if they are so
--- large a share of the runs, within a day of the version's first; until an older version fails so, too, or an operator
+-- large a share of the runs, within a day of the version's first; until an older version fails so a quarter as often, or an operator
 -- releases the type. Returns all held types.
 create or replace function txqueue.guard_versions(
     its_incarnation integer, applications text[], types text[], failures integer, share double precision)
@@ -21,14 +21,17 @@ begin
                         where known.application = version and known.work_type = type and known.fingerprint = '')
      order by 1, 2 on conflict do nothing;
     update version_failure as held set released_at = clock_timestamp()
-     where is_held(held) and not is_new_failure(held);
+     where is_held(held) and not is_new_failure(held, held.failed, held.runs);
     for this in
         select each.* from version_failure as each
          where each.application = any (applications) and each.work_type = any (types)
-           and each.fingerprint <> '' and each.held_at is null and is_new_failure(each)
+           and each.fingerprint <> '' and each.held_at is null
+           -- Later, the version is no longer new.
+           and first_run(each.application, each.work_type) >= clock_timestamp() - interval '1 day'
     loop
-        counts := count_runs(this, failures);
-        if counts.failed >= failures and counts.failed >= share * counts.runs then
+        counts := count_runs(this, failures, null);
+        if counts.failed >= failures and counts.failed >= share * counts.runs
+           and is_new_failure(this, counts.failed, counts.runs) then
             update version_failure as each
                set held_at = clock_timestamp(), failed = counts.failed, runs = counts.runs, error = counts.error
              where (each.application, each.work_type, each.fingerprint) = (this.application, this.work_type, this.fingerprint)
@@ -115,23 +118,23 @@ create or replace function txqueue.is_run_of(run txqueue.failed_attempt, this tx
 language sql immutable  -- inlined
 as $$ select run.fingerprint = this.fingerprint and run.work_type = this.work_type and run.application = this.application $$;
 
--- Whether older versions have had the work type, but none this kind of failure; held ones do not count. A version that
--- has run for a day is no longer new.
-create or replace function txqueue.is_new_failure(this version_failure) returns boolean
+-- Whether older versions have had the work type, but none the kind of failure by which so many of so many runs on this version
+-- failed; held ones do not count. An older version has the kind if, of its runs since this version began, at least a quarter
+-- of this share failed so. One that has not run since has it if it had it before, but that ends no hold.
+create or replace function txqueue.is_new_failure(this version_failure, its_failed bigint, its_runs bigint) returns boolean
 language plpgsql stable
 set enable_seqscan = off
 as $$
 declare
     began constant timestamptz := first_run(this.application, this.work_type);
 begin
-    if this.held_at is null and began < clock_timestamp() - interval '1 day' then
-        return false;
-    end if;
     return not exists (
-            select from version_failure as other
+            select from version_failure as other cross join lateral count_runs(other, 0, began) as its
              where other.work_type = this.work_type and other.fingerprint = this.fingerprint
                and other.application <> this.application and not is_held(other)
-               and first_run(other.application, other.work_type) < began)
+               and first_run(other.application, other.work_type) < began
+               and case when its.runs > 0 then 4 * its.failed * its_runs >= its_failed * its.runs
+                        else this.held_at is null and other.since < began end)
        and exists (
             select from version_failure as other
              where other.work_type = this.work_type and other.application <> this.application and other.since < began);
@@ -144,14 +147,14 @@ as $$
     select min(since) from txqueue.version_failure where application = its_application and work_type = its_work_type
 $$;
 
--- How many runs of a work type on a version failed by a kind today, of how many, and what the last one says: without
--- the number of all if fewer have failed than count. Of much history only the end is read, as in note_minute().
+-- How many runs of a work type on a version failed by a kind today, since a moment, of how many, and what the last one says:
+-- without the number of all if fewer have failed than count. Of much history only the end is read, as in note_minute().
 create or replace function txqueue.count_runs(
-    this version_failure, failures integer, out failed bigint, out runs bigint, out error text)
+    this version_failure, failures integer, began timestamptz, out failed bigint, out runs bigint, out error text)
 language plpgsql stable
 as $$
 declare
-    since timestamptz := date_trunc('day', clock_timestamp(), 'UTC');
+    since timestamptz := greatest(date_trunc('day', clock_timestamp(), 'UTC'), began);
     first timestamptz;
     latest bigint;
 begin

@@ -163,6 +163,16 @@ def test_a_hold_ends_when_the_older_version_fails_so_too(old: Version, new: Vers
     assert new.serves
 
 
+def test_a_hold_outlasts_rare_failures_of_the_older_version(old: Version, new: Version) -> None:
+    """A bad job fails on both; the others fail on the new one only."""
+    new.runs(*["KeyError: 'a'"] * 3)
+    assert new.look()
+    old.runs("KeyError: 'a'", *[None] * 4)
+    assert new.look()
+    old.runs("KeyError: 'a'")
+    assert not new.look()
+
+
 def test_a_version_that_fails_as_the_held_one_is_held_too(
     new: Version, emptied_database18: str
 ) -> None:
@@ -220,45 +230,52 @@ class Model:
     """What the guard decides, in plain Python.
 
     Attributes:
-        seen: The versions, in the order in which each has run or has looked first.
-        done: How many runs of each version were done.
+        seen: How many runs there were when each version has run or has looked first, in order.
+        runs: All runs: the version, and how it failed, or None.
         failed: The failed runs of each job, of which those that are given back are forgotten.
-        all_failed: All failed runs.
-        held: What is held.
+        held: What is held, and which share of the runs failed so.
         released: What an older version has had since.
     """
 
-    seen: list[str] = Factory(list)
-    done: dict[str, int] = Factory(lambda: dict.fromkeys(VERSIONS, 0))
+    seen: dict[str, int] = Factory(dict)
+    runs: list[tuple[str, str | None]] = Factory(list)
     failed: dict[int, list[Kind]] = Factory(dict)
-    all_failed: list[Kind] = Factory(list)
     states: dict[int, str] = Factory(dict)
-    held: set[Kind] = Factory(set)
+    held: dict[Kind, float] = Factory(dict)
     released: set[Kind] = Factory(set)
 
     def see(self, version: str) -> None:
         """Note that a version is there."""
-        if version not in self.seen:
-            self.seen.append(version)
+        self.seen.setdefault(version, len(self.runs))
 
-    def is_new(self, kind: Kind) -> bool:
+    def is_new(self, kind: Kind, share: float) -> bool:
         """Whether older versions, of which there are some, have not failed so."""
-        older = self.seen[: self.seen.index(kind[0])]
-        known = {(version, kind[1]) for version in older} & set(self.all_failed)
-        return bool(older) and not known - self.held
+        order, began = list(self.seen), self.seen[kind[0]]
+        older = {(version, kind[1]) for version in order[: order.index(kind[0])]}
+        is_held = kind in self.held
+        known = [self.has(each, began, share, is_held=is_held) for each in older - {*self.held}]
+        return bool(older) and not any(known)
+
+    def has(self, kind: Kind, began: int, share: float, *, is_held: bool) -> bool:
+        """Whether a version has a kind of failure, in comparison with one that began later."""
+        since = [run for run in self.runs[began:] if run[0] == kind[0]]
+        if since and kind in self.runs:
+            return 4 * since.count(kind) >= share * len(since)
+        return not is_held and kind in self.runs[:began]
 
     def look(self, version: str) -> None:
         """Decide as the guard of a node with this version does, and give back jobs."""
         self.see(version)
-        ended = {kind for kind in self.held if not self.is_new(kind)}
+        ended = {kind for kind, share in self.held.items() if not self.is_new(kind, share)}
         self.released |= ended
-        self.held -= ended
-        mine = [kind for kind in self.all_failed if kind[0] == version]
-        runs = len(mine) + self.done[version]
-        for kind in set(mine) - self.released - self.held:
-            failed = mine.count(kind)
-            if failed >= FAILURES and failed >= SHARE * runs and self.is_new(kind):
-                self.held.add(kind)
+        for kind in ended:
+            del self.held[kind]
+        mine = [run for run in self.runs if run[0] == version]
+        kinds = {(version, error) for _, error in mine if error is not None}
+        for kind in kinds - self.released - {*self.held}:
+            share = mine.count(kind) / len(mine)
+            if mine.count(kind) >= FAILURES and share >= SHARE and self.is_new(kind, share):
+                self.held[kind] = share
         for job_id, state in self.states.items():
             if state in ("failed", "waiting") and (last := self.failed[job_id][-1]) in self.held:
                 self.states[job_id] = "ready"
@@ -298,19 +315,18 @@ class Deploys(RuleBasedStateMachine):
             self.model.failed.setdefault(job_id, [])
             self.model.states[job_id] = "waiting" if outcome == "retry" else "failed"
             if error is None:
-                self.model.done[version] += 1
                 self.model.states[job_id] = "done"
-                continue
-            self.model.see(version)
-            self.model.failed[job_id].append((version, error))
-            self.model.all_failed.append((version, error))
+            else:
+                self.model.see(version)
+                self.model.failed[job_id].append((version, error))
+            self.model.runs.append((version, error))
 
     @rule(version=st.sampled_from(VERSIONS))
     def look(self, version: str) -> None:
         """All that is held is new, no job has failed for good by it, and none waits unseen."""
         held = self.nodes[version].look()
         self.model.look(version)
-        assert {(each.application, each.error) for each in held} == self.model.held
+        assert {(each.application, each.error) for each in held} == {*self.model.held}
         assert self.nodes[version].serves == (version not in {kind[0] for kind in self.model.held})
         waits = not any(node.serves for node in self.nodes.values())
         for job_id in self.session.ready()[:3]:
