@@ -208,11 +208,12 @@ async def test_a_name_that_nothing_has_is_acted_on_with_a_warning(
     """It may be misspelt; the second time it is known, by its pause."""
     misspelt = "no live node serves othr and it has no jobs; did you mean other?"
     paused, again = (called("pause", "othr", node=trio[0]) for _ in range(2))
-    assert (paused.returncode, paused.stderr) == (0, f"warning: {misspelt}\n")
+    assert (paused.returncode, paused.stderr.splitlines()[0]) == (0, f"warning: {misspelt}")
     assert shared_db.value("select is_paused from txqueue.control where key = 'othr'")
-    assert again.stderr == called("resume", "othr", node=trio[0]).stderr == ""
+    assert again.stderr == ""
+    assert called("resume", "othr", node=trio[0]).stderr.startswith("undo: txqueue undo ")
     tenant = called("limit", "tenant", "acme", "--share", "2", node=trio[1])
-    assert tenant.stderr == "warning: the tenant acme has no jobs\n"
+    assert tenant.stderr.startswith("warning: the tenant acme has no jobs\n")
     told(trio[1], "limit", "tenant", "acme", "--clear", "all")
 
 

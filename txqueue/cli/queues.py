@@ -238,7 +238,7 @@ def limit(
     control = read_document(answer["control"])
     document = control or {"kind": kind, "key": key, "is_paused": False}
     say(options, document, f"{kind.capitalize()} {key} has {_limits(control)}.")
-    note_undo(options, answer["act"])
+    note_undo(options, answer.get("act"))
 
 
 @command()
@@ -316,7 +316,7 @@ def _switch(
     document = {"kind": kind, "key": key, "is_paused": is_paused, **answer}
     told = ACTS[act].told(f"{kind.capitalize()} {key}", is_changed=answer["changed"])
     say(options, document, told)
-    note_undo(options, answer["act"])
+    note_undo(options, answer.get("act"))
 
 
 def _act(options: GlobalOptions, kind: str, key: str, act: Callable[[Admin], Awaitable[T]]) -> T:
