@@ -15,7 +15,7 @@ from uuid import uuid4
 from attrs import field, mutable
 
 from tests.cluster.database import Database
-from tests.waiting import pause
+from tests.waiting import eventually, pause
 from tests.without_tls import FOLDER as WITHOUT_TLS
 from txqueue.system.processes import all_processes, is_alive, open_gate, parent_of, workers_of
 from txqueue_torture.fork_server import PRELOADED, ForkServer
@@ -122,6 +122,10 @@ class Node:
         """Kill the master, not its workers."""
         self.process.kill()
         self.process.wait(PATIENCE)
+
+    async def logged(self, text: str) -> None:
+        """Wait until it has logged a text: its log has a writer of its own, which may be late."""
+        await eventually(lambda: text in self.log, PATIENCE)
 
     def ended(self, timeout: float = PATIENCE) -> int:
         """Wait until the master has ended; returns its exit status."""

@@ -30,7 +30,7 @@ async def test_a_claim_that_commits_late_strands_nothing(nodes: Nodes, db: Datab
     assert db.states() == {"assigned": 20}
     await eventually(lambda: db.states() == {"done": 20}, PATIENCE)
     assert set(db.runs().values()) == {1}
-    assert "returned 20 jobs that were assigned to this node but not held by it" in node.log
+    await node.logged("returned 20 jobs that were assigned to this node but not held by it")
 
 
 async def test_a_node_whose_name_is_taken_ends_as_failed(nodes: Nodes, db: Database) -> None:

@@ -61,7 +61,7 @@ async def test_a_worker_that_a_restarted_job_blocks_is_replaced(
     job = await queue.job(job_id)
     assert (job.attempt, job.deaths) == (1, 0)
     assert not before & node.workers
-    assert f"has restarted job {job_id}, which blocks it" in node.log
+    await node.logged(f"has restarted job {job_id}, which blocks it")
 
 
 async def test_a_worker_that_a_cancelled_job_blocks_is_replaced(
@@ -76,4 +76,4 @@ async def test_a_worker_that_a_cancelled_job_blocks_is_replaced(
     with pytest.raises(JobFailed):
         await queue.wait(job_id, LIMIT)
     await eventually(lambda: node.workers and not before & node.workers, LIMIT)
-    assert f"has cancelled job {job_id}, which blocks it" in node.log
+    await node.logged(f"has cancelled job {job_id}, which blocks it")

@@ -44,11 +44,6 @@ async def begun(node: Node, queue: WorkQueue) -> int:
     return int(job_id)
 
 
-async def logs(node: Node, text: str) -> None:
-    """Wait until a node has logged a text."""
-    await eventually(lambda: text in node.log, LIMIT)
-
-
 def expect_drained(node: Node, job_id: int, waiting: int) -> None:
     """Expect that the running job has ended, and that the waiting one has not begun."""
     assert not node.remaining(), node.log
@@ -63,12 +58,12 @@ async def test_sigterm_drains(nodes: Nodes, queue: WorkQueue) -> None:
     job_id = await begun(node, queue)
     for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         node.signal(number)
-        await logs(node, f"{number.name} is ignored")
+        await node.logged(f"{number.name} is ignored")
     assert "draining" not in node.log
     # Stopped meanwhile, it gets both at one moment, and not in this order.
     for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
         node.signal(number)
-    await logs(node, "draining")
+    await node.logged("draining")
     waiting = await queue.enqueue(Noop())
     (node.folder / "told").touch()
     assert -node.ended() in (signal.SIGTERM, signal.SIGINT), node.log
@@ -82,7 +77,7 @@ async def test_a_second_signal_kills_the_workers(
     node = await nodes.start(*OPTIONS, app=APP, within=WITHOUT_IGNORED).up()
     job_id = await begun(node, queue)
     node.signal(signal.SIGINT)
-    await logs(node, "draining")
+    await node.logged("draining")
     node.stop_at_once()
     assert node.ended() == -signal.SIGINT, node.log
     assert not node.remaining(), node.log
@@ -99,11 +94,11 @@ async def test_a_closed_terminal_drains(nodes: Nodes, queue: WorkQueue) -> None:
     await node.up()
     job_id = await begun(node, queue)
     os.close(ours)
-    await logs(node, "draining")
+    await node.logged("draining")
     node.signal(signal.SIGHUP)
     # Handled after the one before it.
     node.signal(signal.SIGUSR1)
-    await logs(node, "SIGUSR1 is ignored")
+    await node.logged("SIGUSR1 is ignored")
     waiting = await queue.enqueue(Noop())
     (node.folder / "told").touch()
     assert node.ended() == -signal.SIGHUP, node.log
@@ -118,9 +113,9 @@ async def test_process_1_of_a_container_drains(nodes: Nodes, queue: WorkQueue) -
     assert node.info["pid"] == 1
     [master] = children_of(node.pid)
     os.kill(master, signal.SIGUSR1)
-    await logs(node, "SIGUSR1 is ignored")
+    await node.logged("SIGUSR1 is ignored")
     os.kill(master, signal.SIGTERM)
-    await logs(node, "draining")
+    await node.logged("draining")
     waiting = await queue.enqueue(Noop())
     (node.folder / "told").touch()
     # It cannot end by a signal that it sends itself.

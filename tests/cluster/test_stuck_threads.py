@@ -46,7 +46,7 @@ async def test_a_stuck_worker_is_replaced(beside: int, nodes: Nodes, queue: Work
     waiting = await queue.enqueue(Noop())
     await queue.wait(waiting, LIMIT)
     assert not before & node.workers
-    assert "has started no job for" in node.log
+    await node.logged("has started no job for")
     await end(node)
 
 

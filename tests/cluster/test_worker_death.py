@@ -106,7 +106,7 @@ async def test_a_long_suspect_keeps_no_job_waiting(
     os.kill(pids[suspect], signal.SIGKILL)
     with pytest.raises(JobFailed, match="poison"):
         await queue.wait(suspect, LIMIT)
-    await eventually(lambda: "it was for suspects" in node.log, LIMIT)
+    await node.logged("it was for suspects")
     await eventually(lambda: node.workers == {pids[later]}, LIMIT)
 
 
@@ -124,7 +124,7 @@ async def test_the_jobs_of_a_killed_template(nodes: Nodes, db: Database, queue: 
     await eventually(lambda: len(node.workers) == 2, LIMIT)
     assert not before & node.workers
     assert template not in node.templates
-    assert "the template of the workers ended by SIGKILL, and its workers with it" in node.log
+    await node.logged("the template of the workers ended by SIGKILL, and its workers with it")
 
 
 async def test_an_application_with_a_thread_is_not_forked(nodes: Nodes, queue: WorkQueue) -> None:
@@ -184,8 +184,8 @@ async def test_what_waits_in_a_blocked_worker_runs_elsewhere(
     assert db.job(blocking)["state"] == "assigned"
     await queue.wait(blocking, LIMIT)
     assert set(db.runs().values()) == {1}
-    assert f"the handler of job {blocking} blocks it" in first.log
-    assert f"it is running jobs {blocking}" in first.log
+    await first.logged(f"the handler of job {blocking} blocks it")
+    await first.logged(f"it is running jobs {blocking}")
     after = await queue.enqueue(Noop())
     await queue.wait(after, LIMIT)
 
@@ -198,7 +198,7 @@ async def test_a_blocked_worker_is_ended_where_that_is_wanted(
     job_id = await queue.enqueue(Blocks(8.0, times=1))
     await queue.wait(job_id, LIMIT)
     assert db.runs()[job_id] == 2
-    assert "has not answered for" in node.log
+    await node.logged("has not answered for")
 
 
 async def test_what_waited_in_a_process_that_died_is_not_blamed(
