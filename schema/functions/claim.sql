@@ -713,8 +713,7 @@ as $$
 declare
     number bigint := txqueue.next_assignment();
     its    txqueue.claimed_chunk;
-    has_rates constant boolean := txqueue.has_rates() or txqueue.has_limits();
-    -- Of each job with a group.
+    -- Of each job with a group, where there may be rates.
     groups  text[];
     types   text[];
     weights integer[];
@@ -730,14 +729,16 @@ begin
            txqueue.chunk_of(string_agg(
                txqueue.chunk_entry(job_id, work_type, attempt, weight, payload,
                                    txqueue.job_terms(options, coalesce("group", is_counted::text), not_after)),
-               ',' order by rank, job_id)), is_alone,
-           array_agg("group") filter (where has_rates and "group" is not null),
-           array_agg(work_type) filter (where has_rates and "group" is not null),
-           array_agg(weight) filter (where has_rates and "group" is not null)
-      into its.lane, its.assignment, its.jobs, its.weight, its.chunk, its.alone, groups, types, weights
+               ',' order by rank, job_id)), is_alone
+      into its.lane, its.assignment, its.jobs, its.weight, its.chunk, its.alone
       -- Offset 0 has the rows read by their ctid. With the statistics of a small table, the planner would read the
       -- whole table in the order of an index, and keep that plan while the table grows.
       from (select * from txqueue.job_ready_0 where ctid = any (tids) offset 0) as mine;
+    if txqueue.has_rates() or txqueue.has_limits() then
+        select array_agg("group"), array_agg(work_type), array_agg(weight) into groups, types, weights
+          from (select * from txqueue.job_ready_0 where ctid = any (tids) offset 0) as mine
+         where "group" is not null;
+    end if;
     delete from txqueue.job_ready_0 where ctid = any (tids);
     if groups is not null then
         perform txqueue.charge_groups(groups, types, weights);
