@@ -19,6 +19,7 @@ import tomllib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from textwrap import shorten
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -164,7 +165,7 @@ def excerpts(page: Path) -> dict[str, str]:
     for heading, under in zip(parts[::2], parts[1::2], strict=True):
         anchor = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-") if begin else ""
         plain = re.sub(r"[`*|]|---", " ", _LINKED.sub(r"\1", under))
-        begin[anchor] = " ".join(plain.split())[:EXCERPT]
+        begin[anchor] = shorten(plain, EXCERPT, placeholder=" …")
     return begin
 
 

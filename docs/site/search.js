@@ -71,5 +71,5 @@ if (location.protocol === "file:")
     const page = address.slice(start).replace(/\.html$/, "");
     const sections = Object.entries(EXCERPTS[page] ?? {});
     const body = sections.map(([id, text]) => `<section id="${id}">${_escapeHTML(text)}</section>`);
-    return { text: async () => `<div role="main">${body.join("")}</div>` };
+    return { text: async () => `<div role="main">${body.join(" ")}</div>` };
   };
