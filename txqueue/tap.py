@@ -39,7 +39,7 @@ _OPTIONS = {
     "name": "the node's name (default: the host's name)",
     "lease": "seconds of silence after which a node is presumed dead (default: 10)",
     "poll": "the most seconds for which an idle node does not look for work that no notification"
-    " told of; at most a third of the lease (default: 4)",
+    " told of; at most a third of the lease (default: a quarter of it, at most 4)",
     "kill-stuck": "seconds after which a worker is killed that handlers keep from starting jobs"
     " (default: never)",
     "unreadable-for": "seconds after which a job fails whose payload no node can read"
