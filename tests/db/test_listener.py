@@ -89,7 +89,7 @@ async def test_a_busy_listener_takes_no_more_statements_before_it_listens_on_its
         await napping
         assert one.idle is None
         assert not await one.ensure(channel("txqueue_run_7"))
-        assert one.listens_on(channel("txqueue_run_7"))
+        await eventually(lambda: one.listens_on(channel("txqueue_run_7")))
         assert one.idle is not None
 
 
@@ -164,8 +164,6 @@ async def test_a_listener_notifies_itself_now_and_then(dsn: str) -> None:
     pool = ConnectionPool(running_reactor(), dsn, 1, "notifying")
     with closing(one), closing(pool):
         await one.ensure(channel("txqueue_run_1"))
-        assert not one.is_proven(60)
-        await one.check(tested=0.0)
         await eventually(lambda: one.is_proven(60))
         assert not one.is_deaf
         assert heard == []
@@ -181,6 +179,16 @@ async def test_a_listener_notifies_itself_now_and_then(dsn: str) -> None:
         await one.check(tested=0.0, probed=0.0)
         assert one.is_deaf
         assert not one.listens_on(channel("txqueue_run_1"))
+
+
+async def test_a_listener_is_not_relied_on_before_a_notification_has_arrived(dsn: str) -> None:
+    """Jobs that were assigned meanwhile by notification would wait for the reconciliation."""
+    unheard = OwnChannel("select 'run_1'", "notify run_1, 'probe'; select 'run_1'")
+    one = listener(dsn, [])
+    with closing(one):
+        await one.ensure(unheard)
+        assert not await one.ensure(unheard)
+        assert not one.listens_on(unheard)
 
 
 async def is_deaf(one: Listener) -> bool:
@@ -234,7 +242,7 @@ async def test_a_node_listens_on_the_channel_of_its_run(dsn: str) -> None:
 
     with closing(pool), closing(one):
         assert await one.ensure(channel("run_1"))
-        assert one.listens_on(channel("run_1"))
+        await eventually(lambda: one.listens_on(channel("run_1")))
         assert await is_heard("run_1")
         assert one.idle is not None
         napping = Deferred.fromCoroutine(one.idle.query("select pg_sleep(0.1)"))

@@ -103,7 +103,8 @@ class Notifications(Periodic):
             # It grants no credit while no notification would arrive.
             self._wakeups.open_credit.ring()
         own = self._own_channel
-        return CHECK if own is not None and self._listener.has_channel(own) else SOON
+        is_settled = own is not None and (self._is_deaf or self._listener.listens_on(own))
+        return CHECK if is_settled else SOON
 
     @property
     def _probed(self) -> float:

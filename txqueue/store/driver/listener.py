@@ -110,9 +110,9 @@ class Listener:
             return False
         self.close()
         self._connection = connection = await self._open()
+        connection.on_notify(self._heard)
         await connection.query(f'listen "{self._channel}"')
         await self._change_channel(connection, own)
-        connection.on_notify(self._heard)
         self._is_pooled = await connection.is_pooled()
         if self._is_pooled and not await self._hears():
             await self._give_up(connection)
@@ -166,12 +166,9 @@ class Listener:
         return connection
 
     def listens_on(self, own: OwnChannel) -> bool:
-        """Whether the connection listens on this second channel, and is not deaf."""
-        return self.has_channel(own) and not self.is_deaf
-
-    def has_channel(self, own: OwnChannel) -> bool:
-        """Whether the connection listens on this second channel."""
-        return self._working is not None and own == self._own and self._own_name != ""
+        """Whether notifications on this second channel arrive, as the last probe has shown."""
+        has_channel = self._working is not None and own == self._own and self._own_name != ""
+        return has_channel and self._proven_at > float("-inf") and not self.is_deaf
 
     async def _is_silent(self, working: Connection) -> bool:
         """Whether neither statements nor notifications pass."""
@@ -182,15 +179,16 @@ class Listener:
 
     def _test(self, working: Connection, probed: float) -> None:
         """Send a statement; later checks see whether its answer, and its notification, arrived."""
-        now = self._reactor.seconds()
-        if self._own is not None and now - self._probed_at >= probed:
-            self._probed_at, self._unproven_at = now, min(now, self._unproven_at)
+        is_due = self._reactor.seconds() - self._probed_at >= probed
+        if self._own is not None and is_due:
             asking: Coroutine[Any, Any, object] = self._probe(working, self._own)
         else:
             asking = working.query("select 1")
         Deferred.fromCoroutine(asking).addErrback(lambda _: None)
 
     async def _probe(self, working: Connection, own: OwnChannel) -> None:
+        now = self._reactor.seconds()
+        self._probed_at, self._unproven_at = now, min(now, self._unproven_at)
         name = await _name_by(working, own.probe)
         if own == self._own:
             self._own_name = name
@@ -212,6 +210,9 @@ class Listener:
             self._own_name = await _name_by(connection, own.listen)
         self._own = own
         self._is_changing = False
+        if own is not None:
+            # What is sent there is relied on once this has arrived.
+            await self._probe(connection, own)
 
     async def _open(self) -> Connection:
         connection = Connection(

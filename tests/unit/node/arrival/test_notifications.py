@@ -48,8 +48,8 @@ class Listening:
         """Say whether a probe has arrived."""
         return self.is_heard
 
-    def has_channel(self, own: OwnChannel) -> bool:
-        """Say whether it listens on the channel of `ensure()`."""
+    def listens_on(self, own: OwnChannel) -> bool:
+        """Say whether notifications arrive on the channel of `ensure()`."""
         return not self.is_busy and own == self.channels[-1]
 
     async def ensure(self, own: OwnChannel | None) -> bool:
@@ -104,14 +104,19 @@ async def test_the_channel_is_that_of_the_run() -> None:
 
 
 async def test_a_node_that_does_not_listen_on_its_channel_yet_tries_again_soon() -> None:
-    """As the connection is busy, or the node has no run: until then it grants no open credit."""
+    """As it is busy, has no run, or its first probe is on its way; until then it grants no credit.
+
+    One whose probes do not arrive waits longer.
+    """
     lease = Lease(10.0)
-    listening = Listening([True, False, False], is_busy=True)
+    listening = Listening([True, False, False, False], is_busy=True)
     service, _ = notifications(listening, lease)
     assert await service.step() == SOON
     lease.register(Identity(1, 7))
     assert await service.step() == SOON
-    listening.is_busy = False
+    listening.is_deaf = True
+    assert await service.step() == CHECK
+    listening.is_busy = listening.is_deaf = False
     assert await service.step() == CHECK
 
 
