@@ -275,6 +275,11 @@ begin
             if this.state = 'ready' or this.waiting_for in ('time', 'type', 'group', 'rate') then
                 this := make_eligible(this);
             end if;
+            if this.state = 'ready' and was -> this.job_id::text ->> 'waiting_for' = 'signal' then
+                this := wait_for_steps(this, null, null, false);
+                -- The signal may have come, or come at this moment.
+                perform note_late_ends(array[this.job_id]);
+            end if;
         end if;
         insert into job values (this.*);
         replaced := replaced || this.job_id;

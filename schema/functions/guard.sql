@@ -75,6 +75,9 @@ begin
                    and exists (select from failed_attempt as run
                                 where run.job_id = job.job_id and run.attempt = job.attempt
                                   and run.restarted_by is null and is_run_of(run, held))
+                   -- Else those that cannot be opened again would come first each time.
+                   and jsonb_path_exists(reopen_obstacles(job), '$ ? (@.parents.size() > 0 || @.has_unnamed_parents == true || @.holder != null)')
+                       is not true
                  order by job_id limit at_most) as few;
         reopened := reopen(array(select jsonb_object_keys(attempts)::bigint));
         with given as (

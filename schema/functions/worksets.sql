@@ -42,7 +42,8 @@ begin
         return true;
     end if;
     delete from workset_slot where workset_slot.job_id = its_job_id returning * into mine;
-    update workset set done = workset.done + mine.done, failed = workset.failed + mine.failed where workset_id = its.workset_id;
+    update workset set done = workset.done + coalesce(mine.done, 0), failed = workset.failed + coalesce(mine.failed, 0)
+     where workset_id = its.workset_id;
     return true;
 end $$;
 
@@ -378,9 +379,10 @@ begin
                        'workset_' || its.name)
           using this.origin, this.keys::integer[], (again || lost)::integer[];
     end if;
-    update workset_slot set done = workset_slot.done + this.items - cardinality(again || lost),
-                         failed = workset_slot.failed + cardinality(lost)
-     where workset_slot.job_id = its_job_id;
+    -- A job that was cancelled and opened again may have lost its slot to another.
+    insert into workset_slot as mine (job_id, workset_id, done, failed)
+    values (its_job_id, this.workset_id, this.items - cardinality(again || lost), cardinality(lost))
+        on conflict (job_id) do update set done = mine.done + excluded.done, failed = mine.failed + excluded.failed;
     return true;
 end $$;
 

@@ -29,18 +29,19 @@ class Version:
     """A node whose workers run one version of the application, with the guard."""
 
     def __init__(self, dsn: str, application: str) -> None:
+        self.types = ["test.kind"]
         self.session, self.application = Master(dsn, application), application
         self.session.reports(applications=[application], held=[])
 
-    def look(self, *others: str) -> list[HeldType]:
+    def look(self, *others: str, at_most: int = 1000) -> list[HeldType]:
         """Look as its guard does; return what is held, of all versions."""
         applications = [self.application, *others]
         self.session.cursor.execute(
             "select * from txqueue.guard_versions(%s, %s, %s, %s, %s)",
-            (self.session.incarnation, applications, ["test.kind"], FAILURES, SHARE),
+            (self.session.incarnation, applications, self.types, FAILURES, SHARE),
         )
         held = [HeldType(*row) for row in self.session.cursor.fetchall()]
-        self.session.value("select txqueue.return_held()")
+        self.session.value("select txqueue.return_held(%s)", at_most)
         return held
 
     def end(self, chunk: Taken, error: str | None, outcome: str = "failed") -> int:
@@ -53,12 +54,12 @@ class Version:
             self.session.settle(chunk, outcome, delay=3600, **by)
         return chunk.ids[0]
 
-    def runs(self, *errors: str | None, outcome: str = "failed") -> list[int]:
+    def runs(self, *errors: str | None, outcome: str = "failed", **options: object) -> list[int]:
         """Enqueue and run a job for each; return their numbers."""
         ids = []
         for error in errors:
-            self.session.enqueue({})
-            (chunk,) = self.session.claim(1)
+            self.session.enqueue(options)
+            (chunk,) = self.session.take(1, work_types=self.types).chunks
             ids.append(self.end(chunk, error, outcome))
         return ids
 
@@ -111,6 +112,34 @@ def test_no_path_leads_to_a_held_type(old: Version, new: Version) -> None:
     assert not old.serves
     old.look()
     assert old.serves
+
+
+def test_two_types_are_held_at_a_time(old: Version, new: Version) -> None:
+    """By the same kind of failure; each gets its own jobs back, and is released by itself."""
+    for each in (old, new):
+        each.session.publish("test.other")
+        each.types = ["test.kind", "test.other"]
+        assert each.look() == []
+    errors = ["KeyError: 'a'"] * 3
+    ids = new.runs(*errors) + new.runs(*errors, work_type="test.other")
+    assert [held.work_type for held in new.look()] == new.types
+    assert sorted(new.session.ready()) == ids
+    served = "select work_types from txqueue.node_info where incarnation = %s"
+    assert new.session.value(served, new.session.incarnation) == []
+    assert new.session.value("select txqueue.release_type('test.kind', 'ann')")
+    assert [held.work_type for held in new.look()] == ["test.other"]
+    assert new.session.value(served, new.session.incarnation) == ["test.kind"]
+
+
+def test_jobs_that_cannot_be_opened_keep_no_others_back(new: Version) -> None:
+    """Those whose unique key another job holds by now, however many come first."""
+    [blocked] = new.runs("KeyError: 'a'", unique="k")
+    failed = new.runs(*["KeyError: 'a'"] * 2)
+    [holder] = new.session.enqueue({"unique": "k"})
+    for _ in failed:
+        new.look(at_most=1)
+    assert sorted(new.session.ready()) == [*failed, holder]
+    assert new.session.job(blocked)["state"] == "failed"
 
 
 def test_other_attempts_stay_spent(new: Version) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.test_acting import act, ended
+from tests.db.test_steps import APPROVAL, signal, started, steps, suspend, taken, write
+from tests.db.test_worksets import fill, make, status, take
 
 RESTORED = ("priority", "queue", "not_before", "rank", "attempt", "deaths", "error")
 
@@ -120,6 +122,49 @@ def test_a_cancelled_job_is_opened_again_with_its_children(node: Master) -> None
     assert node.job(failed)["fingerprint"] is not None
     assert node.waiting("parents") == [child, grandchild]
     assert node.value("select job_id from txqueue.unique_job") == parent
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [APPROVAL, {**APPROVAL, "seconds": 3600}, {"name": "nap", "kind": "sleep", "seconds": 3600}],
+    ids=["signal", "signal in time", "sleep"],
+)
+def test_a_job_at_a_step_waits_again(node: Master, wait: dict[str, Any]) -> None:
+    """It goes on from there: what it waited for has the same end, and its steps are kept."""
+    chunk = started(node)
+    (job_id,) = chunk.ids
+    write(node, chunk, {"name": "a", "result": 1})
+    suspend(node, chunk, wait)
+    was = [node.job(job_id)[name] for name in ("waiting_for", "not_before", "attempt")]
+    act(node, "cancel(%s::bigint[], 'ann')", [job_id])
+    assert undo(node, latest(node)) == ([job_id], {})
+    assert node.claim() == []
+    assert [node.job(job_id)[name] for name in ("waiting_for", "not_before", "attempt")] == was
+    if "signal" in wait:
+        signal(node, job_id, wait["signal"], "by Ada")
+        (again,) = node.claim()
+        assert taken(node, again, wait) == ["by Ada"]
+    assert steps(node, job_id)["a"] == 1
+
+
+def test_a_job_of_a_workset_works_again(node: Master) -> None:
+    """Beside those that took its place: each item is counted once, and all of them end."""
+    make(node, batch=5)
+    fill(node, 20)
+    node.value("select txqueue.start_workset('letters')")
+    cancelled = sorted(node.ready())
+    act(node, "cancel(%s::bigint[], 'ann')", cancelled)
+    number = latest(node)
+    node.value("select txqueue.start_workset('letters')")
+    assert undo(node, number) == (cancelled, {})
+    jobs = [(chunk.assignment, job_id) for chunk in node.claim() for job_id in chunk.ids]
+    assert len(jobs) == 4
+    parts = [take(node, job)["part"] for job in jobs]
+    for job, part in zip(jobs, parts, strict=True):
+        take(node, job, part)
+        end = "select txqueue.end_slot(%s, %s, %s, 'letters', false)"
+        assert node.value(end, node.incarnation, *job)
+    assert (status(node)["done"], status(node)["jobs"]) == (20, 0)
 
 
 def test_what_is_not_taken_back_is_counted(node: Master) -> None:
