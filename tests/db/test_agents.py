@@ -104,12 +104,12 @@ async def test_an_agent_never_sees_what_is_hidden(agent: Agent, dsn: str) -> Non
 
 
 WRONG: Mapping[str, Call] = {
-    "job_id: it is not of type 'integer'": ("job", {"job_id": "--dsn=host=evil"}),
+    "expected integer @ $.job_id": ("job", {"job_id": "--dsn=host=evil"}),
     "a character that no job can have": ("jobs", {"queue": "mail\0"}),
-    "'dsn' was unexpected": ("jobs", {"dsn": "host=evil"}),
-    "is not one of ['waiting'": ("jobs", {"state": "--help"}),
-    "'job_id' is a required property": ("explain", {}),
-    "job_id: it is greater than the maximum": ("explain", {"job_id": 10**30}),
+    "extra fields found @ $": ("jobs", {"dsn": "host=evil"}),
+    "invalid value (enum ['waiting'": ("jobs", {"state": "--help"}),
+    "required field missing @ $.job_id": ("explain", {}),
+    "invalid value (maximum 9223372036854775807) @ $.job_id": ("explain", {"job_id": 10**30}),
     "there is no tool 'enqueue'": ("enqueue", {}),
     "this server only reads; start it to act: txqueue mcp --act": ("retry", {"ids": [1]}),
 }
@@ -175,7 +175,7 @@ def test_what_was_not_tried_is_not_done(agent: Agent, txqueue: Txqueue) -> None:
     assert "needs a reason" in refused[0]
     assert all("confirms no trial of pause" in text for text in refused[1:3])
     assert all("cancel needs the jobs that are meant" in text for text in refused[3:5])
-    assert "is not of type 'integer'" in refused[5]
+    assert "expected integer @ $" in refused[5]
     assert (txqueue("actions"), txqueue("limits")) == ({"actions": []}, {"limits": []})
 
 
@@ -199,9 +199,9 @@ def test_arguments_are_those_of_the_commands(agent: Agent, txqueue: Txqueue) -> 
         refused,
         (
             "not a day or a moment",
-            "to: it is not of type 'object'",
-            "ids: it is too long: maxItems 100",
-            "reason: it is too long: maxLength 200",
+            "expected object @ $.to",
+            "(maxItems 100) @ $.ids",
+            "(maxLength 200) @ $.reason",
         ),
         strict=True,
     ):

@@ -121,6 +121,27 @@ def test_a_job_is_copied_by_the_act_of_that_name(node: Stored) -> None:
     assert node.job(operate(GlobalOptions(), repeat))["payload"] == {"order_id": 8}
 
 
+def test_a_moment_that_never_comes_is_refused(node: Stored) -> None:
+    """By whatever client it is sent; a moment as people write it is taken."""
+    ids = node.enqueue({})
+    with pytest.raises(AdminRefused, match="to: 'infinity' is not a day or a moment"):
+        operate(GlobalOptions(), lambda admin: admin.act("reschedule", ids=ids, to="infinity"))
+    answer = operate(GlobalOptions(), lambda admin: admin.act("reschedule", ids=ids, to="2h"))
+    assert answer["changed"] == ids
+
+
+def test_a_discard_names_the_act_that_undo_takes(node: Stored, cli: Cli) -> None:
+    """As the other acts that can be undone."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    node.settle(chunk, "failed", error="ValueError: no")
+    told = cli("failures", "discard", node.job(job_id)["fingerprint"])
+    number = node.value("select max(action_id) from txqueue.action where former is not null")
+    assert told.out.strip() == "1 job discarded."
+    assert f"undo: txqueue undo {number}" in told.err
+    assert "1 job as before" in cli("undo", str(number)).out
+
+
 def test_a_drain_that_waits(
     node: Stored, other: Stored, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

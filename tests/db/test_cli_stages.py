@@ -88,6 +88,20 @@ def test_jobs_are_repeated(node: Stored, cli: Cli) -> None:
     assert f"Job {ids[0]} is enqueued again" in cli("repeat", str(ids[0])).out
 
 
+def test_a_copy_has_a_payload_that_its_type_can_read(node: Stored, cli: Cli) -> None:
+    """By the schema that a node has published; nothing is enqueued otherwise."""
+    kind = {"work_type": "test.kind", "queue": "default", "priority": 4, "weight": 1}
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    node.value("select txqueue.publish(%s)", json.dumps([{**kind, "schema": schema}]))
+    (job_id,) = node.enqueue({"payload": {"n": 1}})
+    (chunk,) = node.claim()
+    node.complete(chunk)
+    words = ("repeat", str(job_id), "--payload")
+    assert "does not fit test.kind: expected integer" in cli(*words, '{"n": "1"}', status=1).err
+    assert node.states() == {"done": 1}
+    assert f"Job {job_id} is enqueued again" in cli(*words, '{"n": 2}').out
+
+
 def test_the_mode_of_a_declared_key(node: Stored, cli: Cli) -> None:
     """The key need not be named; without any, nothing is enqueued."""
     kind = {"work_type": "test.kind", "queue": "default", "priority": 4, "weight": 1}

@@ -65,7 +65,6 @@ ONLY_IN: Final[dict[str, tuple[str, ...]]] = {
     "prometheus_client": ("txqueue.metrics",),
     "opentelemetry": ("txqueue.tracing",),
     "sentry_sdk": ("txqueue.sentry",),
-    "jsonschema": ("txqueue.agents",),
     "mcp": ("txqueue.agents",),
     "mcp_types": ("txqueue.agents",),
     "twisted.protocols.amp": ("txqueue.wire",),

@@ -97,27 +97,6 @@ class Link:
         """Carry out an act; return whether it has changed anything."""
         return bool((await self.act(act, **arguments))["changed"])
 
-    async def repeated(
-        self, name: str, count_name: str, moment_name: str, **arguments: Any
-    ) -> tuple[int, datetime]:
-        """Repeat an act, which changes some jobs at a time, until it has changed all.
-
-        Jobs that fail after the first call are left out.
-
-        Args:
-            name: The name of the act.
-            count_name: The name of the number of jobs in the act's answer.
-            moment_name: The name of the time there, which further calls pass.
-            arguments: The act's arguments.
-        """
-        total = 0
-        while True:
-            answer = await self.act(name, **arguments)
-            total += answer[count_name]
-            if not answer[count_name]:
-                return total, datetime.fromisoformat(answer[moment_name])
-            arguments[moment_name] = answer[moment_name]
-
     async def each(self, name: str, ids: Iterable[int], **arguments: Any) -> dict[str, list[int]]:
         """Carry out an act on all the jobs, some at a time; merge the answers, with `acts`."""
         sums: dict[str, list[int]] = {value.name: [] for value in ACTS[name].gives}
@@ -538,15 +517,37 @@ class Admin:
         """
         return await self._link.whole(wire.ListFailures, "failures")
 
+    async def act_on_failures(
+        self, name: str, fingerprint: str, **arguments: Any
+    ) -> tuple[int, datetime, list[int]]:
+        """Carry out an act on all jobs of one kind of failure that have failed until now.
+
+        Args:
+            name: ``retry_failures``, ``discard_failures`` or ``postpone_failures``.
+            fingerprint: The kind.
+            arguments: The other arguments of the act.
+
+        Returns:
+            How many jobs, the moment of the act's answer, and the numbers for `undo`.
+        """
+        counted, moment = (value.name for value in ACTS[name].gives)
+        acts: list[int] = []
+        total = 0
+        while True:
+            answer = await self._link.act(name, fingerprint=fingerprint, **arguments)
+            total += answer[counted]
+            acts += filter(None, [answer.get("act")])
+            if not answer[counted]:
+                return total, datetime.fromisoformat(answer[moment]), acts
+            arguments[moment] = answer[moment]
+
     async def retry_failures(self, fingerprint: str) -> int:
         """Retry all jobs of one kind of failure; return how many."""
-        of = {"fingerprint": fingerprint}
-        return (await self._link.repeated("retry_failures", "retried", "before", **of))[0]
+        return (await self.act_on_failures("retry_failures", fingerprint))[0]
 
     async def discard_failures(self, fingerprint: str) -> int:
         """Turn all failed jobs of one kind of failure into cancelled ones; return how many."""
-        of = {"fingerprint": fingerprint}
-        return (await self._link.repeated("discard_failures", "discarded", "before", **of))[0]
+        return (await self.act_on_failures("discard_failures", fingerprint))[0]
 
     async def postpone_failures(self, fingerprint: str, delay: float) -> tuple[int, datetime]:
         """Retry all jobs of one kind of failure after a delay in seconds.
@@ -554,8 +555,7 @@ class Admin:
         Returns:
             The number of jobs, and the time at which they are retried.
         """
-        arguments: dict[str, Any] = {"fingerprint": fingerprint, "delay": delay}
-        return await self._link.repeated("postpone_failures", "postponed", "until", **arguments)
+        return (await self.act_on_failures("postpone_failures", fingerprint, delay=delay))[:2]
 
     async def edit_schedule(self, name: str, when: Schedule) -> bool:
         """Replace the times of a schedule; its work stays. Return whether anything changed."""

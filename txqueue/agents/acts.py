@@ -276,9 +276,4 @@ def _sent(value: Value, given: Any) -> Any:
     """Return an argument as the act's command takes it."""
     if value.kind is ValueKind.JSON:
         return json.dumps(given)
-    if value.kind is ValueKind.MOMENT:
-        try:
-            return value.read(given)
-        except ValueError as error:
-            raise ConfigurationError(f"{value.name}: {error}", "give another moment") from None
     return ",".join(given) if value.kind is ValueKind.NAMES else given

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import click
 from attrs import evolve, frozen
-from jsonschema import ValidationError, validate
 
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import root
 from txqueue.errors import ConfigurationError
 from txqueue.model.job_filters import check_storable
+from txqueue.model.schema_check import find_misfit
 from txqueue.policy.pagination import as_text
 
 READS: Final = (
@@ -77,13 +77,10 @@ class Tool:
         """
         # Clients send null for what they leave out.
         arguments = {name: value for name, value in given.items() if value is not None}
-        try:
-            validate(arguments, self.schema)
-        except ValidationError as error:
-            place = "".join(f"{name}: " for name in error.absolute_path)
-            remedy = f"its arguments are {', '.join(self.arguments)}"
-            said = f"{self.name}: {place}{_rule(error)}"
-            raise ConfigurationError(said, remedy) from None
+        if misfit := find_misfit(self.schema, arguments):
+            raise ConfigurationError(
+                f"{self.name}: {misfit}", f"its arguments are {', '.join(self.arguments)}"
+            )
         for value in arguments.values():
             check_storable("".join(map(str, value)) if isinstance(value, list) else str(value))
         text = as_text(self.call(arguments))
@@ -93,16 +90,6 @@ class Tool:
                 f"ask for less: at most {LONGEST:,} characters are returned",
             )
         return text
-
-
-def _rule(error: ValidationError) -> str:
-    """Return the rule that a value breaks, without the value: it may be long, or a payload."""
-    value = repr(error.instance)
-    rule = str(error.message).removeprefix(f"{value} ")
-    if rule == error.message:
-        return rule[:200]
-    bound = f": {error.validator} {error.validator_value}" if rule.startswith("is too") else ""
-    return f"it {rule}{bound}"
 
 
 def read_tools(options: GlobalOptions) -> Iterator[Tool]:

@@ -70,9 +70,12 @@ def discard(options: GlobalOptions, fingerprint: str) -> None:
     Examples:
         failures discard FINGERPRINT
     """
-    total = operate(options, lambda admin: admin.discard_failures(fingerprint))
-    document = {"fingerprint": fingerprint, "discarded": total}
+    total, _, acts = operate(
+        options, lambda admin: admin.act_on_failures("discard_failures", fingerprint)
+    )
+    document = {"fingerprint": fingerprint, "discarded": total, "acts": acts}
     output.say(options, document, f"{counted(total, 'job')} discarded.")
+    output.note_undo(options, *acts)
 
 
 @command(within=failures)

@@ -28,7 +28,7 @@ def mcp(options: GlobalOptions, *, may_act: bool) -> None:
         from txqueue.agents.server import AgentServer
         from txqueue.agents.tools import read_tools
     except ImportError as error:
-        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "jsonschema"):
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise
         raise ConfigurationError(
             "agents need the package mcp", "install it: pip install 'txqueue[mcp]'"

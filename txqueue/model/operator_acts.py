@@ -203,9 +203,9 @@ _NOT_RETRIED = (
 )
 
 
-def _claimed(remedy: str) -> tuple[Left, ...]:
+def _claimed(remedy: str, *more: Left) -> tuple[Left, ...]:
     """Return why an act on unclaimed jobs leaves others unchanged."""
-    return Left(("assigned",), "a node has claimed it: {}", remedy), Left(remedy=remedy)
+    return Left(("assigned",), "a node has claimed it: {}", remedy), *more, Left(remedy=remedy)
 
 
 def _ids(name: str, said: str) -> Value:
@@ -396,10 +396,9 @@ ACTS: Final[Mapping[str, Act]] = {
         (_ids("changed", "not to start before {to}"), _REFUSED),
         states=_UNCLAIMED,
         of_all=_UNCLAIMED,
-        left=(
-            *_claimed("to run it once more: txqueue repeat {job_id}")[:1],
+        left=_claimed(
+            "to run it once more: txqueue repeat {job_id}",
             Left(_UNCLAIMED, "it waits at a step, or its not_after is not later: {}"),
-            Left(remedy="to run it once more: txqueue repeat {job_id}"),
         ),
         face=Face(
             "reschedule",

@@ -16,7 +16,11 @@ from types import NoneType
 from typing import Any, Final
 from uuid import UUID
 
+from txqueue.model.humanize import cut
 from txqueue.model.strict_types import converter
+
+# How many characters of a rule are shown.
+_SHOWN: Final = 200
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "string": (str,),
@@ -67,7 +71,8 @@ class _Check:
             return
         for word, given in schema.items():
             if word in _RULES and not _RULES[word](value, given):
-                what = f"expected {given}" if word == "type" else f"invalid value ({word})"
+                rule = cut(f"{word} {given}", _SHOWN)
+                what = f"expected {given}" if word == "type" else f"invalid value ({rule})"
                 yield f"{what} @ {path}"
         if "$ref" in schema:
             part = self._parts.get(schema["$ref"].rpartition("/")[2], {})

@@ -13,7 +13,7 @@ from txqueue.model.results import check_signal, signal_json
 from txqueue.model.schema_check import find_misfit
 from txqueue.model.storable import check_payload
 from txqueue.store.enqueueing.signals import encrypted_text
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
+from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.operations import Operations
 from txqueue.store.reads.steps import about_awaited
 
@@ -33,27 +33,38 @@ async def prepared(
     if act == "send_signal":
         return await signal_to_send(operations, schema, arguments)
     if (text := arguments.get(_PAYLOADS.get(act, ""))) is not None:
-        payload = json.loads(check_payload(text))
         job_ids = arguments.get("ids") or [arguments["job_id"]]
-        for row in await operations.find(_about_types(schema, job_ids)):
-            if what := find_misfit(row["schema"], payload):
-                raise InvalidWork(
-                    f"the payload does not fit {row['work_type']}: {what}",
-                    f"see: txqueue types {row['work_type']} --schema",
-                )
+        await operations.find(payload_fits(schema, text, job_ids))
     return arguments
 
 
-def _about_types(schema: str, job_ids: Sequence[int]) -> Inquiry[Rows]:
-    """Query the types of some jobs whose payloads are in clear and have a schema."""
-    return (
-        yield Question(
-            f"select work_type, schema from {schema}.work_type where schema is not null"
-            " and not policy ? 'encrypted' and work_type in"
-            f" (select work_type from {schema}.job where job_id = any(%s))",
-            (list(job_ids),),
-        )
+def payload_fits(
+    schema: str, text: str, job_ids: Sequence[int], work_type: str | None = None
+) -> Inquiry[None]:
+    """Check a payload by the schemas of some jobs' types, unless their payloads are encrypted.
+
+    Args:
+        schema: The name of the schema of tables.
+        text: The payload in JSON.
+        job_ids: The numbers of the jobs.
+        work_type: The type of a job that is archived.
+
+    Raises:
+        InvalidWork: When it is no payload, or not one of the types.
+    """
+    payload = json.loads(check_payload(text))
+    rows = yield Question(
+        f"select work_type, schema from {schema}.work_type where schema is not null"
+        " and not policy ? 'encrypted' and (work_type = %s or work_type in"
+        f" (select work_type from {schema}.job where job_id = any(%s)))",
+        (work_type, list(job_ids)),
     )
+    for row in rows:
+        if what := find_misfit(row["schema"], payload):
+            raise InvalidWork(
+                f"the payload does not fit {row['work_type']}: {what}",
+                f"see: txqueue types {row['work_type']} --schema",
+            )
 
 
 async def signal_to_send(

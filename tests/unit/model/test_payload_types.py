@@ -494,12 +494,14 @@ def test_a_check_by_the_schema_names_the_path_of_a_payload_that_cannot_be_read()
     assert find_misfit(schema, good) is None
     misfits: dict[str, dict[str, Any]] = {
         "expected integer @ $.number": {"number": True},
-        "invalid value (enum) @ $.size": {"size": SECRET},
+        "invalid value (enum ['s', 'l']) @ $.size": {"size": SECRET},
         "extra fields found @ $": {SECRET: 1},
         "expected number @ $.ratio": {"ratio": SECRET},
         "expected string @ $.leaves[...][...].name": {"leaves": {SECRET: [{"name": 1}]}},
         "required field missing @ $.invoice.total": {"invoice": {"dueDate": "2026-01-01"}},
-        "invalid value (format) @ $.invoice.dueDate": {"invoice": {**IN_JSON, "dueDate": SECRET}},
+        "invalid value (format date) @ $.invoice.dueDate": {
+            "invoice": {**IN_JSON, "dueDate": SECRET}
+        },
         "more than expected @ $.pair[...]": {"pair": [1, "a", SECRET]},
     }
     assert {what: find_misfit(schema, {**good, **wrong}) for what, wrong in misfits.items()} == {

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 
 from txqueue.errors import AdminRefused, DatabaseUnavailable, JobNotFound, TxqueueError
 from txqueue.model.assignment import CancelledJob
-from txqueue.model.operator_acts import ACTS, ValueKind
+from txqueue.model.operator_acts import ACTS, Value, ValueKind
 from txqueue.node.state.lease import Lease, Lifecycle, ListeningPort
 from txqueue.policy.findings.explanation import explain_archived
 from txqueue.policy.pagination import as_text, first_page, join_numbers, numbers
@@ -181,9 +181,7 @@ class DatabaseHandlers:
     async def _row(
         self, name: str, who: str, /, **arguments: Any
     ) -> tuple[Sequence[Any], int | None]:
-        values = {
-            value.name: _read(value.kind, arguments.get(value.name)) for value in ACTS[name].takes
-        }
+        values = {value.name: _read(value, arguments.get(value.name)) for value in ACTS[name].takes}
         checked = await prepared(self._operations, self._schema, name, values)
         return await self._operations.numbered_act(name, {**checked, "who": who})
 
@@ -283,11 +281,17 @@ class AdminHandlers(DatabaseHandlers):
                 self._workers.cancel(CancelledJob(assignment, job_id, who, is_restart))
 
 
-def _read(kind: ValueKind, value: Any) -> Any:
+def _read(value: Value, given: Any) -> Any:
     """Return an argument as the stored function takes it."""
-    if kind is ValueKind.NAMES:
-        return [name.strip() for name in (value or "").split(",") if name.strip()]
-    return numbers(value) if kind is ValueKind.IDS else value
+    if value.kind is ValueKind.NAMES:
+        return [name.strip() for name in (given or "").split(",") if name.strip()]
+    if value.kind is ValueKind.MOMENT and given is not None:
+        # The database takes infinity as well, from which no job returns.
+        try:
+            return value.read(given)
+        except ValueError as error:
+            raise AdminRefused(f"{value.name}: {error}", "give another moment") from None
+    return numbers(given) if value.kind is ValueKind.IDS else given
 
 
 def _number(text: str | None) -> int | None:
