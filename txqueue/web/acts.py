@@ -19,8 +19,8 @@ from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_jobs
 from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.steps import about_awaited, unawaited
 from txqueue.web.filters import FILTERS, chosen_filters
-from txqueue.web.messages import NOTICE, PageRequest, Reply, Role, Route, redirect
-from txqueue.web.page_services import PageServices
+from txqueue.web.messages import Reply, Role, Route
+from txqueue.web.page_services import Handler, PageVisit
 from txqueue.web.pages.enqueue_form import SENT, enqueue
 from txqueue.web.pages.job_details import job, put_payload
 from txqueue.web.pages.schedule_editor import FIELDS, edit
@@ -34,8 +34,7 @@ _ASKED = {value.name for name in _OF_JOBS for value in ACTS[name].asked}
 _SUBJECT = ("kind", "key")
 _LIMITS = ("concurrency", "rate", "reserve", "backlog", "share")
 
-Act = Callable[[PageServices, PageRequest], Awaitable[str]]
-Handler = Callable[[PageServices, PageRequest], Awaitable[Reply]]
+Act = Callable[[PageVisit], Awaitable[str]]
 
 
 def acting_routes() -> list[Route]:
@@ -69,48 +68,44 @@ def _shown(handler: Handler) -> Handler:
     another database gets the name of the one that the page shows.
     """
 
-    async def checked(services: PageServices, request: PageRequest) -> Reply:
-        mark = await services.mark()
-        if (shown := request.sent("shown")) != mark:
+    async def checked(visit: PageVisit) -> Reply:
+        mark = await visit.mark()
+        if (shown := visit.request.sent("shown")) != mark:
             what = "the page shows another database than this dashboard serves now"
             if shown is None:
                 what = "the form does not tell which database its page shows"
             raise Refused(what, "reload the page, and act again")
-        return await handler(services, evolve(request, mark=mark))
+        return await handler(evolve(visit, request=evolve(visit.request, mark=mark)))
 
     return checked
 
 
 def _answering(act: Act) -> Handler:
-    async def handler(services: PageServices, request: PageRequest) -> Reply:
-        message = await act(services, request)
-        return redirect(request.way_back(), {NOTICE: services.notices.put(message)})
+    async def handler(visit: PageVisit) -> Reply:
+        return visit.told(await act(visit), visit.request.way_back())
 
     return handler
 
 
-def _needed(request: PageRequest, field: str) -> str:
-    return _present(field, request.sent(field))
-
-
-def _name(request: PageRequest, field: str) -> str:
-    return _present(field, request.exact(field))
-
-
-def _present(field: str, value: str | None) -> str:
-    if value is None:
+def _needed(visit: PageVisit, field: str) -> str:
+    if (value := visit.request.exact(field)) is None:
         raise ConfigurationError(f"the form lacks the field {field}", "send it from its page")
     return value
 
 
-def _one_of(request: PageRequest, name: str, allowed: Sequence[str]) -> str:
-    value = _needed(request, name)
+def _one_of(visit: PageVisit, name: str, allowed: Sequence[str]) -> str:
+    value = _needed(visit, name)
     if value not in allowed:
         raise ConfigurationError(
             f"the field {name} cannot be {plain(value)[:50]!r}",
             f"choose one of: {', '.join(allowed)}",
         )
     return value
+
+
+def _job_of(visit: PageVisit) -> int:
+    [job_id] = _numbers([_needed(visit, "id")])
+    return job_id
 
 
 @define
@@ -136,67 +131,56 @@ class _Effect:
                 self.refused = [*self.refused, *job_ids][:_EXPLAINED]
 
 
-async def _act_on_jobs(services: PageServices, request: PageRequest) -> str:
+async def _act_on_jobs(visit: PageVisit) -> str:
     """Act on the chosen jobs, or on all that match filters."""
-    effect = _Effect(_one_of(request, "act", _OF_JOBS))
-    if request.sent("all") is not None:
-        return await _act_on_all(services, request, effect)
-    job_ids = _numbers(request.form.get("id", ()))
+    effect = _Effect(_one_of(visit, "act", _OF_JOBS))
+    if visit.request.sent("all") is not None:
+        return await _act_on_all(visit, effect)
+    job_ids = _numbers(visit.request.form.get("id", ()))
     if not job_ids:
         return "No job was chosen."
-    await _on_jobs(services, request, effect, job_ids)
-    return f"{_counts(effect)}{await _reasons(services, effect.act, effect.refused)}"
+    await _on_jobs(visit, effect, job_ids)
+    return f"{_counts(effect)}{await _reasons(visit, effect.act, effect.refused)}"
 
 
-async def _act_on_all(services: PageServices, request: PageRequest, effect: _Effect) -> str:
+async def _act_on_all(visit: PageVisit, effect: _Effect) -> str:
     """Act on all jobs that match, the newest first, a limited number."""
-    schema, find = services.reads.schema, services.reads.find
-    filters: dict[str, object] = {**chosen_filters(request), "act": effect.act}
-    oldest = await find(about_bound(schema, filters))
-    filters["from_job"] = oldest
+    filters: dict[str, object] = {**chosen_filters(visit.request), "act": effect.act}
+    filters["from_job"] = oldest = await visit.find(about_bound, filters)
     note = " There may be more: act again."
     for _ in range(COUNTED // _AT_ONCE):
-        rows, _ = await find(about_jobs(schema, filters, _AT_ONCE))
+        rows, _ = await visit.find(about_jobs, filters, _AT_ONCE)
         if rows:
             job_ids = [row["job_id"] for row in rows]
-            await _on_jobs(services, request, effect, job_ids)
+            await _on_jobs(visit, effect, job_ids)
             filters["after"] = job_ids[-1]
         if len(rows) < _AT_ONCE:
-            note = _searched(oldest)
+            searched = f" Only the newest {amount(LOOKED_AT)} jobs were searched."
+            note = "" if oldest is None else searched
             break
-    return f"{_counts(effect)}{note}{await _reasons(services, effect.act, effect.refused)}"
+    return f"{_counts(effect)}{note}{await _reasons(visit, effect.act, effect.refused)}"
 
 
-def _searched(oldest: int | None) -> str:
-    """Return a note if only the newest jobs were searched."""
-    if oldest is None:
-        return ""
-    return f" Only the newest {amount(LOOKED_AT)} jobs were searched."
-
-
-async def _on_jobs(
-    services: PageServices, request: PageRequest, effect: _Effect, job_ids: Sequence[int]
-) -> None:
+async def _on_jobs(visit: PageVisit, effect: _Effect, job_ids: Sequence[int]) -> None:
     """Act on some jobs, and note what was done."""
     arguments: dict[str, object] = {"ids": list(job_ids)}
     for value in ACTS[effect.act].asked:
         try:
-            arguments[value.name] = value.read(_name(request, value.name))
+            arguments[value.name] = value.read(_needed(visit, value.name))
         except ValueError as error:
             raise ConfigurationError(f"the field {value.name}: {error}", "change it") from None
-    row = await services.act(request, effect.act, arguments)
-    effect.add(row, arguments)
+    effect.add(await visit.act(effect.act, arguments), arguments)
 
 
-async def _reasons(services: PageServices, act: str, refused: Sequence[int]) -> str:
+async def _reasons(visit: PageVisit, act: str, refused: Sequence[int]) -> str:
     """Return why the first of some jobs were left unchanged, as sentences."""
-    explanations = [await _refusal(services, act, job_id) for job_id in refused[:_EXPLAINED]]
+    explanations = [await _refusal(visit, act, job_id) for job_id in refused[:_EXPLAINED]]
     return "".join(f" {refusal_text(explanation)}" for explanation in explanations)
 
 
-async def _refusal(services: PageServices, act: str, job_id: int) -> Explanation:
+async def _refusal(visit: PageVisit, act: str, job_id: int) -> Explanation:
     try:
-        explanation = await services.reads.find(about_obstacles(services.reads.schema, job_id))
+        explanation = await visit.find(about_obstacles, job_id)
     except TxqueueError as error:
         return Explanation(job_id, "", "unknown", error.what, error.remedy)
     return explain_refusal(act, explanation)
@@ -207,28 +191,30 @@ def _counts(effect: _Effect) -> str:
     return f"{', '.join(parts).capitalize()}." if parts else "No job was changed."
 
 
-async def _act_on_control(services: PageServices, request: PageRequest) -> str:
+async def _act_on_control(visit: PageVisit) -> str:
     """Pause or resume a queue, a group or a tenant."""
-    act = _one_of(request, "act", ("pause", "resume"))
-    kind, key = _one_of(request, "kind", ("queue", "group", "tenant")), _name(request, "key")
-    [is_changed] = await services.act(request, act, {"kind": kind, "key": key})
-    return ACTS[act].told(f"The {kind} {key}", is_changed=is_changed)
+    act = _one_of(visit, "act", ("pause", "resume"))
+    subject = _subject(visit)
+    [is_changed] = await visit.act(act, subject)
+    return ACTS[act].told("The {kind} {key}".format(**subject), is_changed=is_changed)
 
 
-async def _set_limit(services: PageServices, request: PageRequest) -> str:
+def _subject(visit: PageVisit) -> dict[str, str]:
+    kind = _one_of(visit, "kind", ("queue", "group", "tenant"))
+    return {"kind": kind, "key": _needed(visit, "key")}
+
+
+async def _set_limit(visit: PageVisit) -> str:
     """Set the limits of a queue, a group or a tenant; an empty field lifts its limit."""
-    kind, key = _one_of(request, "kind", ("queue", "group", "tenant")), _name(request, "key")
-    names = [name for name in _LIMITS if name in request.form]
-    values = {name: _limit(request, name) for name in names}
+    subject = _subject(visit)
+    values = {name: _limit(visit, name) for name in _LIMITS if name in visit.request.form}
     without_limit = [name for name, value in values.items() if value is None]
-    await services.act(
-        request, "set_limit", {"kind": kind, "key": key, **values, "cleared": without_limit}
-    )
-    return f"The limits of the {kind} {key} are set."
+    await visit.act("set_limit", {**subject, **values, "cleared": without_limit})
+    return "The limits of the {kind} {key} are set.".format(**subject)
 
 
-def _limit(request: PageRequest, name: str) -> float | int | None:
-    text = request.sent(name)
+def _limit(visit: PageVisit, name: str) -> float | int | None:
+    text = visit.request.sent(name)
     if text is None:
         return None
     try:
@@ -239,84 +225,84 @@ def _limit(request: PageRequest, name: str) -> float | int | None:
         ) from None
 
 
-async def _act_on_failures(services: PageServices, request: PageRequest) -> str:
+async def _act_on_failures(visit: PageVisit) -> str:
     """Retry, discard or postpone the failed jobs of one kind."""
-    act = _one_of(request, "act", ("retry", "discard", "postpone"))
-    arguments: dict[str, object] = {"fingerprint": _needed(request, "fingerprint")}
+    act = _one_of(visit, "act", ("retry", "discard", "postpone"))
+    arguments: dict[str, object] = {"fingerprint": _needed(visit, "fingerprint")}
     bound_name = "until" if act == "postpone" else "before"
     if act == "postpone":
-        arguments["delay"] = _whole(request, "minutes", 1, 527_040) * 60.0
-    start = await services.reads.find(about_clock())
+        arguments["delay"] = _whole(visit, "minutes", 1, 527_040) * 60.0
+    start = await visit.find(about_clock)
     total = 0
     for _ in range(COUNTED // _AT_ONCE):
-        count, moment = await services.act(request, f"{act}_failures", arguments)
+        count, moment = await visit.act(f"{act}_failures", arguments)
         total += count
         arguments[bound_name] = None if moment is None else str(moment)
         if not count:
             break
     participle = {"retry": "retried", "discard": "discarded", "postpone": "postponed"}[act]
     hint = " There may be more: act again." if total >= COUNTED else ""
-    left = await _left(services, arguments["fingerprint"], start) if not hint else ""
+    left = await _left(visit, arguments["fingerprint"], start) if not hint else ""
     return f"{counted(total, 'job')} {participle}.{hint}{left}"
 
 
-async def _left(services: PageServices, fingerprint: object, until: datetime) -> str:
+async def _left(visit: PageVisit, fingerprint: object, until: datetime) -> str:
     """Return why jobs of a kind still are as they failed before a moment."""
     filters = {"fingerprint": fingerprint, "failed_by": until, "state": "failed"}
-    rows, _ = await services.reads.find(about_jobs(services.reads.schema, filters, _EXPLAINED))
-    return await _reasons(services, "retry", [row["job_id"] for row in rows])
+    rows, _ = await visit.find(about_jobs, filters, _EXPLAINED)
+    return await _reasons(visit, "retry", [row["job_id"] for row in rows])
 
 
-async def _act_on_schedule(services: PageServices, request: PageRequest) -> str:
+async def _act_on_schedule(visit: PageVisit) -> str:
     """Pause, resume, remove or run a schedule."""
-    act = _one_of(request, "act", ("pause", "resume", "remove", "run"))
-    name = _name(request, "name")
-    [result] = await services.act(request, f"{act}_schedule", {"name": name})
+    act = _one_of(visit, "act", ("pause", "resume", "remove", "run"))
+    name = _needed(visit, "name")
+    [result] = await visit.act(f"{act}_schedule", {"name": name})
     if act == "run":
         return f"The schedule {name} runs now, as job {result}."
     return ACTS[f"{act}_schedule"].told(f"The schedule {name}", is_changed=result)
 
 
-async def _act_on_node(services: PageServices, request: PageRequest) -> str:
+async def _act_on_node(visit: PageVisit) -> str:
     """Drain a node, or let it accept jobs again."""
-    act, name = _one_of(request, "act", ("drain", "undrain")), _name(request, "name")
-    [is_changed] = await services.act(request, f"{act}_node", {"name": name})
+    act, name = _one_of(visit, "act", ("drain", "undrain")), _needed(visit, "name")
+    [is_changed] = await visit.act(f"{act}_node", {"name": name})
     return ACTS[f"{act}_node"].told(f"Node {name}", is_changed=is_changed)
 
 
-async def _undo(services: PageServices, request: PageRequest) -> str:
+async def _undo(visit: PageVisit) -> str:
     """Take back an act."""
-    [number] = _numbers([_needed(request, "number")])
-    undone, kept = await services.act(request, "undo", {"number": number})
+    [number] = _numbers([_needed(visit, "number")])
+    undone, kept = await visit.act("undo", {"number": number})
     left = "".join(f" {counted(jobs, 'job')} unchanged: {why}." for why, jobs in kept.items())
     return f"{undone_text(number, undone, kept)}{left}"
 
 
-async def _retry_from(services: PageServices, request: PageRequest) -> str:
+async def _retry_from(visit: PageVisit) -> str:
     """Run a failed or cancelled job again from one of its steps on."""
-    [job_id], step = _numbers([_needed(request, "id")]), _name(request, "step")
-    [count] = await services.act(request, "retry_from", {"job_id": job_id, "step": step})
+    job_id, step = _job_of(visit), _needed(visit, "step")
+    [count] = await visit.act("retry_from", {"job_id": job_id, "step": step})
     return f"Job {job_id} is to run again; {counted(count, 'step')} will be done again."
 
 
-async def _send_signal(services: PageServices, request: PageRequest) -> Reply:
+async def _send_signal(visit: PageVisit) -> Reply:
     """Send a signal; after a mistake, show the job's page with what was typed."""
     try:
-        return await _answering(_signalled)(services, request)
+        return await _answering(_signalled)(visit)
     except InvalidWork as error:
-        names = {"id": _needed(request, "id")}
+        request, names = visit.request, {"id": _needed(visit, "id")}
         again = evolve(request, path=request.way_back(), names=names, notice=str(error))
-        return evolve(await job(services, again), status=HTTPStatus.BAD_REQUEST)
+        return evolve(await job(evolve(visit, request=again)), status=HTTPStatus.BAD_REQUEST)
 
 
-async def _signalled(services: PageServices, request: PageRequest) -> str:
-    [job_id], name = _numbers([_needed(request, "id")]), _name(request, "name")
+async def _signalled(visit: PageVisit) -> str:
+    job_id, name = _job_of(visit), _needed(visit, "name")
     check_name(name, "signal")
-    if (value := request.sent("answer") or request.sent("value")) is None:
+    if (value := visit.request.sent("answer") or visit.request.sent("value")) is None:
         raise InvalidWork(f"the signal {name!r} has no value", 'write one, such as true or "yes"')
     arguments = {"job_id": job_id, "name": name, "value": value}
-    awaited = await services.reads.find(about_awaited(services.reads.schema, job_id))
-    await services.act(request, "send_signal", arguments)
+    awaited = await visit.find(about_awaited, job_id)
+    await visit.act("send_signal", arguments)
     return f"Job {job_id} has the signal {name}. {unawaited(name, awaited)}".strip()
 
 
@@ -336,8 +322,8 @@ def _numbers(texts: Sequence[str]) -> list[int]:
     return [int(text) for text in texts]
 
 
-def _whole(request: PageRequest, name: str, least: int, most: int) -> int:
-    text = _needed(request, name)
+def _whole(visit: PageVisit, name: str, least: int, most: int) -> int:
+    text = _needed(visit, name).strip()
     if text.isdecimal() and len(text) < 10 and least <= int(text) <= most:
         return int(text)
     raise ConfigurationError(

@@ -159,7 +159,7 @@ def _first(fields: Fields, name: str) -> str | None:
     return (values[0].strip() or None) if values else None
 
 
-Handler = Callable[[Any, Any], Awaitable[Any]]
+Handler = Callable[[Any], Awaitable[Any]]
 
 
 @frozen

@@ -1,5 +1,5 @@
-"""What the pages work with: reads that are bounded in time and shared by all viewers, logins,
-templates.
+"""What the pages work with: a visit, with its request; reads that are bounded in time and shared by
+all viewers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from txqueue.store.inquiries.operations import Operations
 from txqueue.store.operator_arguments import prepared
 from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.store.reads.queue_state import about_clock, about_identity
-from txqueue.web.logins import Logins, Notices
-from txqueue.web.messages import PageRequest, Reply, html
+from txqueue.web.logins import STRANGER, Logins, Notices
+from txqueue.web.messages import NOTICE, PageRequest, Reply, html, redirect
 from txqueue.web.rendering import Renderer
 
 P = ParamSpec("P")
 T = TypeVar("T")
+D = TypeVar("D")
 
 # Shared figures are read again after FRESH seconds, and after COST times as long as reading them
 # took: so all viewers together take at most a fiftieth of one of the server's processors. But after
@@ -204,28 +205,34 @@ class Reads:
                 waiter.callback(None)
 
 
-@frozen
-class VisitorServices:
-    """The collaborators of all pages.
+@frozen(kw_only=True)
+class Visit:
+    """A request, and what answers it.
 
     Attributes:
         renderer: Makes the HTML.
         notices: Texts about acts.
         logins: Who has logged in; None if there are no users.
+        request: The request.
     """
 
     renderer: Renderer
     notices: Notices
     logins: Logins | None
+    request: PageRequest = field(factory=lambda: PageRequest("/", STRANGER))
 
-    def show(self, name: str, request: PageRequest, status: int = 200, **values: Any) -> Reply:
+    def show(self, name: str, status: int = 200, **values: Any) -> Reply:
         """Return the reply with a rendered page."""
-        return html(self.renderer.page(name, request, **values), status)
+        return html(self.renderer.page(name, self.request, **values), status)
+
+    def told(self, text: str, location: str) -> Reply:
+        """Return the reply that leads to a page, on which a text about an act is shown."""
+        return redirect(location, {NOTICE: self.notices.put(text)})
 
 
-@frozen
-class IndexServices(VisitorServices):
-    """The collaborators of the list of databases.
+@frozen(kw_only=True)
+class IndexVisit(Visit):
+    """A visit to the list of databases.
 
     Attributes:
         databases: Reads of each database what its pages show, by its name.
@@ -234,9 +241,9 @@ class IndexServices(VisitorServices):
     databases: Mapping[str, Reads]
 
 
-@frozen
-class PageServices(VisitorServices):
-    """The collaborators of the pages of a database.
+@frozen(kw_only=True)
+class PageVisit(Visit):
+    """A visit to the pages of a database.
 
     Attributes:
         reads: Reads what the pages show.
@@ -249,6 +256,20 @@ class PageServices(VisitorServices):
     operations: Operations
     place: str
     archive: ArchiveProcess
+
+    async def find(
+        self,
+        inquire: Callable[Concatenate[str, P], Inquiry[T]],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        """Run an inquiry, given the function that returns it and its arguments after the schema.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+            Refused: When the query takes too long.
+        """
+        return await self.reads.find(inquire(self.reads.schema, *arguments, **named))
 
     async def mark(self) -> str:
         """Return a text that differs between databases, also of one name one after the other.
@@ -265,9 +286,7 @@ class PageServices(VisitorServices):
         """The mark of the database that answered last."""
         return f"{self.place}.{self.reads.last_identity}"
 
-    async def act(
-        self, request: PageRequest, name: str, arguments: Mapping[str, object]
-    ) -> Sequence[Any]:
+    async def act(self, name: str, arguments: Mapping[str, object]) -> Sequence[Any]:
         """Run an act on the database that the page shows; return the row that the act returns.
 
         The act is recorded with the visitor's name.
@@ -278,11 +297,19 @@ class PageServices(VisitorServices):
             Refused: When the database refuses the act, is another one now, or takes too long.
         """
         checked = await prepared(self.operations, self.reads.schema, name, arguments)
-        signed = {**checked, "who": request.visitor.name}
-        return await self.operations.act(name, signed, request.mark.rpartition(".")[2])
+        signed = {**checked, "who": self.request.visitor.name}
+        return await self.operations.act(name, signed, self.request.mark.rpartition(".")[2])
 
 
-Handler = Callable[[PageServices, PageRequest], Awaitable[Reply]]
+async def found_or(other: D, finding: Awaitable[T]) -> T | D:
+    """Return what is found, or another value: the rest of the page is of use without."""
+    try:
+        return await finding
+    except TxqueueError:
+        return other
+
+
+Handler = Callable[[PageVisit], Awaitable[Reply]]
 
 
 def marked(handler: Handler) -> Handler:
@@ -292,12 +319,12 @@ def marked(handler: Handler) -> Handler:
     forms are refused. `acting_routes` checks it.
     """
 
-    async def answer(services: PageServices, request: PageRequest) -> Reply:
-        if request.visitor.may_act:
-            # Without an answer, the page shows the last figures.
-            with suppress(TxqueueError):
-                await services.reads.identity()
-            request = evolve(request, mark=services.last_mark)
-        return await handler(services, request)
+    async def answer(visit: PageVisit) -> Reply:
+        if not visit.request.visitor.may_act:
+            return await handler(visit)
+        # Without an answer, the page shows the last figures.
+        with suppress(TxqueueError):
+            await visit.reads.identity()
+        return await handler(evolve(visit, request=evolve(visit.request, mark=visit.last_mark)))
 
     return answer

@@ -15,7 +15,7 @@ from txqueue.web.acts import acting_routes
 from txqueue.web.changes import Changes
 from txqueue.web.logins import Identification, Logins, Notices
 from txqueue.web.messages import Router
-from txqueue.web.page_services import IndexServices, PageServices, Reads
+from txqueue.web.page_services import IndexVisit, PageVisit, Reads
 from txqueue.web.pages.routes import MENU, index_routes, routes
 from txqueue.web.rendering import DatabaseMenu, Renderer, compile_templates, read_static
 from txqueue.web.settings import DashboardSettings, ShownDatabase, database_path, database_place
@@ -105,7 +105,7 @@ class Dashboard(HttpService):
 
     def _door(self, link: DatabaseLink, menu: DatabaseMenu | None) -> Door:
         """Return the door to the pages of a database."""
-        services = PageServices(
+        visit = PageVisit(
             renderer=self._renderer(menu),
             notices=Notices(),
             logins=self._logins,
@@ -116,14 +116,16 @@ class Dashboard(HttpService):
         )
         router = Router([*routes(), *acting_routes()])
         rules = self._rules(database_path(link.database.name))
-        return Door(router, services, [link.changes], rules)
+        return Door(router, visit, [link.changes], rules)
 
     def _index(self, menu: DatabaseMenu) -> Door:
         """Return the door to the list of databases."""
         reads = {link.database.name: link.reads for link in self._links}
-        services = IndexServices(self._renderer(menu), Notices(), self._logins, reads)
+        visit = IndexVisit(
+            renderer=self._renderer(menu), notices=Notices(), logins=self._logins, databases=reads
+        )
         changes = [link.changes for link in self._links]
-        return Door(Router(index_routes()), services, changes, self._rules(""))
+        return Door(Router(index_routes()), visit, changes, self._rules(""))
 
     def _renderer(self, databases: DatabaseMenu | None) -> Renderer:
         settings = self._settings

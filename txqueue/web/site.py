@@ -28,7 +28,7 @@ from txqueue.web.messages import (
     Visitor,
     redirect,
 )
-from txqueue.web.page_services import VisitorServices
+from txqueue.web.page_services import Visit
 from txqueue.wire.http_server import QuietSite
 
 LONGEST_BODY: Final = 1_000_000
@@ -163,7 +163,7 @@ class Door(resource.Resource):
 
     Args:
         router: The routes.
-        services: The collaborators of the pages.
+        visit: What answers requests; each gets its own.
         changes: Tell open pages to refresh: those of each database that they show.
         rules: What requests must satisfy.
     """
@@ -172,11 +172,11 @@ class Door(resource.Resource):
     log = Logger()
 
     def __init__(
-        self, router: Router, services: VisitorServices, changes: Sequence[Changes], rules: Rules
+        self, router: Router, visit: Visit, changes: Sequence[Changes], rules: Rules
     ) -> None:
         super().__init__()
         self._router = router
-        self._services = services
+        self._visit = visit
         self._changes = changes
         self._rules = rules
 
@@ -232,7 +232,7 @@ class Door(resource.Resource):
             query=query,
             form=form,
             # The notice is for the page after the act, not for a refresh of the one before it.
-            notice="" if is_part else self._services.notices.take(_cookie(request, NOTICE)),
+            notice="" if is_part else self._visit.notices.take(_cookie(request, NOTICE)),
             is_dark={"dark": True, "light": False}.get(theme or ""),
             secret=secret,
             is_part=is_part,
@@ -253,7 +253,8 @@ class Door(resource.Resource):
             return self._forbidden(method, page_request)
         try:
             route.check(page_request.query, page_request.form)
-            reply: Reply = await route.handler(self._services, evolve(page_request, names=names))
+            visit = evolve(self._visit, request=evolve(page_request, names=names))
+            reply: Reply = await route.handler(visit)
         except TxqueueError as error:
             status = _STATUS.get(type(error), HTTPStatus.CONFLICT)
             return self._refused(page_request, Refusal(status, error.what, error.remedy))
@@ -277,7 +278,7 @@ class Door(resource.Resource):
         return Refusal(HTTPStatus.NOT_FOUND, "there is no such page", "choose one from the menu")
 
     def _forbidden(self, method: str, page_request: PageRequest) -> Reply:
-        if page_request.visitor.role == Role.STRANGER and self._services.logins is not None:
+        if page_request.visitor.role == Role.STRANGER and self._visit.logins is not None:
             if method == "GET" and not page_request.is_part:
                 return redirect(_login_for(page_request))
             return self._refused(
@@ -296,7 +297,8 @@ class Door(resource.Resource):
     def _refused(self, page_request: PageRequest, refusal: Refusal) -> Reply:
         if page_request.visitor.role == Role.STRANGER:
             return _plain(refusal)
-        return self._services.show("error", page_request, refusal.status, refusal=refusal)
+        visit = evolve(self._visit, request=page_request)
+        return visit.show("error", refusal.status, refusal=refusal)
 
     def _write(self, request: server.Request, reply: Reply, method: str) -> None:
         request.setResponseCode(reply.status)

@@ -7,7 +7,7 @@ import pytest
 from txqueue.web.messages import Role, Route, Router
 
 
-async def handler(_desk: Any, _request: Any) -> None:
+async def handler(_visit: Any) -> None:
     """Stand for a page."""
 
 

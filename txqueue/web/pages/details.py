@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from txqueue.errors import TxqueueError
 from txqueue.policy.findings.catalogue import warnings
 from txqueue.policy.findings.work import by_cause, unknown_type, unserved_queue
 from txqueue.store.inquiries.inquiry import together
@@ -13,8 +12,8 @@ from txqueue.store.reads.dashboard import LOOKED_AT, about_live_jobs, about_node
 from txqueue.store.reads.history import about_failures
 from txqueue.store.reads.queue_state import about_clock, about_controls, about_nodes
 from txqueue.store.reads.schedule_list import about_schedules
-from txqueue.web.messages import PageRequest, Reply, redirect
-from txqueue.web.page_services import PageServices
+from txqueue.web.messages import Reply, redirect
+from txqueue.web.page_services import PageVisit, found_or
 from txqueue.web.pages.enqueue_form import has_form
 from txqueue.web.pages.overview import ended
 
@@ -22,23 +21,22 @@ from txqueue.web.pages.overview import ended
 _TOLD = 100
 
 
-async def queue(services: PageServices, request: PageRequest) -> Reply:
+async def queue(visit: PageVisit) -> Reply:
     """Show the queue that the address names."""
-    name = request.exact("name")
+    name = visit.request.exact("name")
     if name is None:
         return redirect("/queues")
-    figures = await services.reads.shared(about_live_jobs, "queue", name)
+    figures = await visit.reads.shared(about_live_jobs, "queue", name)
     depth = figures.value
-    limits = await services.reads.find(about_controls(services.reads.schema, queue=name))
-    nodes = (await services.reads.shared(about_nodes)).value
+    limits = await visit.find(about_controls, queue=name)
+    nodes = (await visit.reads.shared(about_nodes)).value
     serve = serving(nodes, name, depth["running_on"])
     limit = next(iter(limits), None)
-    lately = await ended(services, request, depth["at"], "queue", name)
+    lately = await ended(visit, depth["at"], "queue", name)
     has_jobs = any(depth[state] for state in ("waiting", "ready", "assigned", "failed"))
     is_unknown = not (limit or serve or has_jobs or lately["sums"])
-    return services.show(
+    return visit.show(
         "queue",
-        request,
         queue=name,
         figures=figures,
         depth=depth,
@@ -77,20 +75,19 @@ def serving(
 _JOBS_TOLD, _TYPES_TOLD = 100, 200
 
 
-async def node(services: PageServices, request: PageRequest) -> Reply:
+async def node(visit: PageVisit) -> Reply:
     """Show the node that the address names."""
-    name, reads = request.exact("name"), services.reads
+    name, shared = visit.request.exact("name"), visit.reads.shared
     if name is None:
         return redirect("/nodes")
-    figures = await reads.shared(about_nodes, name=name)
+    figures = await shared(about_nodes, name=name)
     row = next(iter(figures.value), None)
-    now = (await reads.shared(about_clock)).value
+    now = (await shared(about_clock)).value
     jobs = []
     if row is not None:
-        jobs = await reads.find(about_node_jobs(reads.schema, row["incarnation"], _JOBS_TOLD))
-    return services.show(
+        jobs = await visit.find(about_node_jobs, row["incarnation"], _JOBS_TOLD)
+    return visit.show(
         "node",
-        request,
         node_name=name,
         figures=figures,
         node=row,
@@ -106,24 +103,23 @@ _TOLD_OF_TYPES = 10
 _NODES_TOLD = 100
 
 
-async def work_type(services: PageServices, request: PageRequest) -> Reply:
+async def work_type(visit: PageVisit) -> Reply:
     """Show the work type that the address names."""
-    name = request.exact("name")
+    name = visit.request.exact("name")
     if name is None:
         return redirect("/types")
-    shared, schema = services.reads.shared, services.reads.schema
+    shared, schema = visit.reads.shared, visit.reads.schema
     figures = await shared(about_live_jobs, "work_type", name)
     depth = figures.value
-    policy, schedules = await services.reads.find(
+    policy, schedules = await visit.reads.find(
         together(
             about_policy(schema, name),
             about_schedules(schema, {"work_type": name}, _TOLD_OF_TYPES + 1),
         )
     )
     nodes = (await shared(about_nodes)).value
-    return services.show(
+    return visit.show(
         "type",
-        request,
         work_type=name,
         figures=figures,
         depth=depth,
@@ -132,17 +128,16 @@ async def work_type(services: PageServices, request: PageRequest) -> Reply:
         has_form=has_form(policy),
         nodes=[node for node in nodes if name in node["work_types"]][:_NODES_TOLD],
         trouble=unknown_type(name, nodes, is_published=policy is not None),
-        kinds=await _kinds(services, name),
+        kinds=await _kinds(visit, name),
         schedules=schedules,
         told=_TOLD_OF_TYPES,
-        **await ended(services, request, depth["at"], "work_type", name),
+        **await ended(visit, depth["at"], "work_type", name),
     )
 
 
-async def _kinds(services: PageServices, name: str) -> list[dict[str, Any]] | None:
+async def _kinds(visit: PageVisit, name: str) -> list[dict[str, Any]] | None:
     """Return the kinds of failure of a work type; None if those of all could not be read."""
-    try:
-        figures = await services.reads.shared(about_failures)
-    except TxqueueError:
+    figures = await found_or(None, visit.reads.shared(about_failures))
+    if figures is None:
         return None
     return [kind for kind in figures.value if kind["work_type"] == name]

@@ -17,8 +17,8 @@ from txqueue.model.storable import check_payload, to_json
 from txqueue.store.reads.dashboard import about_policy
 from txqueue.store.reads.job_details import about_job
 from txqueue.store.reads.queue_state import about_clock
-from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
-from txqueue.web.page_services import PageServices
+from txqueue.web.messages import Reply
+from txqueue.web.page_services import PageVisit
 
 MOST_FIELDS: Final = 100
 SENT: Final = [f"f{index}" for index in range(MOST_FIELDS)]
@@ -128,33 +128,33 @@ def payload_of(form: PayloadForm, schema: Mapping[str, Any]) -> str:
     return check_payload(json.dumps(payload))
 
 
-async def enqueue_form(services: PageServices, request: PageRequest) -> Reply:
+async def enqueue_form(visit: PageVisit) -> Reply:
     """Show the form of the work type that the address names."""
-    name, schema = await _schema(services, request)
-    return _shown(services, request, name, form_of(schema))
+    name, schema = await _schema(visit)
+    return _shown(visit, name, form_of(schema))
 
 
-async def enqueue(services: PageServices, request: PageRequest) -> Reply:
+async def enqueue(visit: PageVisit) -> Reply:
     """Enqueue a job with the payload of the form; ask again if it is wrong."""
-    name, schema = await _schema(services, request)
+    name, schema = await _schema(visit)
     form = form_of(schema)
-    if request.sent("seen") != form.mark:
+    if visit.request.sent("seen") != form.mark:
         form.trouble = "a node has published other fields since this page was opened; fill them in"
-        return _shown(services, request, name, form, HTTPStatus.CONFLICT)
+        return _shown(visit, name, form, HTTPStatus.CONFLICT)
     sent = zip(form.fields, SENT, strict=False)
-    form.texts = {field.name: next(iter(request.form.get(key, ())), None) for field, key in sent}
-    reads = services.reads
-    start = await reads.find(about_clock())
+    texts = visit.request.form
+    form.texts = {field.name: next(iter(texts.get(key, ())), None) for field, key in sent}
+    start = await visit.find(about_clock)
     try:
         arguments = {"work_type": name, "payload": payload_of(form, schema)}
-        [job_id] = await services.act(request, "enqueue_by_operator", arguments)
+        [job_id] = await visit.act("enqueue_by_operator", arguments)
     except (InvalidWork, Refused) as error:
         form.trouble = str(error)
-        return _shown(services, request, name, form, HTTPStatus.UNPROCESSABLE_ENTITY)
+        return _shown(visit, name, form, HTTPStatus.UNPROCESSABLE_ENTITY)
     told = f"Job {job_id} is enqueued."
-    if (await reads.find(about_job(reads.schema, job_id)))["enqueued_at"] < start:
+    if (await visit.find(about_job, job_id))["enqueued_at"] < start:
         told = f"No job is enqueued: job {job_id} has its unique key."
-    return redirect(f"/jobs/{job_id}", {NOTICE: services.notices.put(told)})
+    return visit.told(told, f"/jobs/{job_id}")
 
 
 def has_form(published: Mapping[str, Any] | None) -> bool:
@@ -165,14 +165,14 @@ def has_form(published: Mapping[str, Any] | None) -> bool:
     return members is not None and len(members) <= MOST_FIELDS
 
 
-async def _schema(services: PageServices, request: PageRequest) -> tuple[str, Mapping[str, Any]]:
+async def _schema(visit: PageVisit) -> tuple[str, Mapping[str, Any]]:
     """Return the name and the schema of the work type that the address names.
 
     Raises:
         ConfigurationError: When there is no form for it.
     """
-    name = request.exact("name") or ""
-    published = await services.reads.find(about_policy(services.reads.schema, name))
+    name = visit.request.exact("name") or ""
+    published = await visit.find(about_policy, name)
     if published is None or not has_form(published):
         raise ConfigurationError(
             f"jobs of the type {plain(name)[:200]} cannot be enqueued here",
@@ -182,11 +182,7 @@ async def _schema(services: PageServices, request: PageRequest) -> tuple[str, Ma
 
 
 def _shown(
-    services: PageServices,
-    request: PageRequest,
-    name: str,
-    form: PayloadForm,
-    status: HTTPStatus = HTTPStatus.OK,
+    visit: PageVisit, name: str, form: PayloadForm, status: HTTPStatus = HTTPStatus.OK
 ) -> Reply:
     pairs = list(zip(SENT, form.fields, strict=False))
-    return services.show("enqueue", request, status, work_type=name, form=form, pairs=pairs)
+    return visit.show("enqueue", status, work_type=name, form=form, pairs=pairs)

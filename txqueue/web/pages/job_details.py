@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from txqueue.errors import InvalidWork, JobNotFound, TxqueueError
 from txqueue.model.humanize import amount, counted, duration
@@ -12,7 +12,6 @@ from txqueue.model.keys import key_texts
 from txqueue.model.operator_acts import ACTS, Act
 from txqueue.policy.findings.explanation import Explanation
 from txqueue.policy.findings.reason import DAMAGE_REMEDY
-from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.jobs import about_archived_days
 from txqueue.store.reads.job_details import (
     ENDS,
@@ -25,11 +24,10 @@ from txqueue.store.reads.job_details import (
 from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.relations import about_relatives
 from txqueue.store.reads.steps import about_steps
-from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
-from txqueue.web.page_services import PageServices
+from txqueue.web.messages import Reply
+from txqueue.web.page_services import PageVisit, found_or
 from txqueue.web.relations import relations
 
-T = TypeVar("T")
 # What delays a job by a time or limit that the application or an operator has chosen.
 _PLANNED = frozenset({"time", "rate", "limit", "throttled"})
 # Its last error says the same.
@@ -40,28 +38,27 @@ _STEPS_SHOWN: Final = 50
 _FIRST_ACTS = ("retry", "restart", "cancel")
 
 
-async def job(services: PageServices, request: PageRequest) -> Reply:
+async def job(visit: PageVisit) -> Reply:
     """Show all that is stored about a job."""
-    job_id, schema = _number(request), services.reads.schema
-    row = await _found(services, job_id)
-    explanation = await _explained(services, job_id) if row["state"] != "done" else None
+    job_id = _number(visit)
+    row = await _found(visit, job_id)
+    explanation = await _explained(visit, job_id) if row["state"] != "done" else None
     if explanation is not None and explanation.reason in _SAID:
         explanation = None
     options = row["options"] if isinstance(row["options"], dict) else {}
-    relatives = await services.reads.find(about_relatives(schema, job_id, options.get("after")))
+    relatives = await visit.find(about_relatives, job_id, options.get("after"))
     has_parents = relatives["parents"] or "parents" in options
     batch, steps = None, _NO_STEPS
     if has_parents:
         # Its history may be gone, or counting take too long.
-        batch = await _or(None, services, about_batch(schema, job_id))
+        batch = await found_or(None, visit.find(about_batch, job_id))
     if "steps" in options:
         # The table has none of an archived job.
-        steps = await _or(_NO_STEPS, services, about_steps(schema, job_id, _STEPS_SHOWN))
+        steps = await found_or(_NO_STEPS, visit.find(about_steps, job_id, _STEPS_SHOWN))
     # The first has waited the longest.
     waiting = (step for step in steps["steps"] if step["signal"] and not step["ended_at"])
-    return services.show(
+    return visit.show(
         "job",
-        request,
         HTTPStatus.OK,
         job=row,
         why=explanation,
@@ -91,80 +88,73 @@ def _further_acts(state: str) -> dict[str, Act]:
     }
 
 
-def _number(request: PageRequest) -> int:
-    text = request.names["id"]
+def _number(visit: PageVisit) -> int:
+    text = visit.request.names["id"]
     if not text.isdecimal() or len(text) > 18:
         raise JobNotFound(f"there is no job {text[:50]}", "a job's number has only digits")
     return int(text)
 
 
-async def value(services: PageServices, request: PageRequest) -> Reply:
+async def value(visit: PageVisit) -> Reply:
     """Send the whole payload or result of a job as a file."""
-    schema, column = services.reads.schema, _last(request)
-    text = await services.reads.find(about_text(schema, _number(request), column))
+    text = await visit.find(about_text, _number(visit), _last(visit))
     return Reply(body=f"{text}\n".encode(), kind="application/json")
 
 
-async def payload_form(services: PageServices, request: PageRequest) -> Reply:
+async def payload_form(visit: PageVisit) -> Reply:
     """Show a form with the payload of a job, to edit it or to enqueue a copy of the job."""
-    text = await services.reads.find(about_text(services.reads.schema, _number(request), "payload"))
-    return services.show("payload", request, payload=text, word=_last(request), trouble=None)
+    text = await visit.find(about_text, _number(visit), "payload")
+    return visit.show("payload", payload=text, word=_last(visit), trouble=None)
 
 
-async def put_payload(services: PageServices, request: PageRequest) -> Reply:
+async def put_payload(visit: PageVisit) -> Reply:
     """Edit a job's payload, or enqueue a copy with that of the form; ask again if it is wrong."""
-    job_id, text, word = _number(request), request.sent("payload") or "", _last(request)
-    await services.reads.find(about_text(services.reads.schema, job_id, "payload"))
+    job_id, text, word = _number(visit), visit.request.sent("payload") or "", _last(visit)
+    await visit.find(about_text, job_id, "payload")
     try:
-        shown, told = await (_copy if word == "copy" else _edit)(services, request, job_id, text)
+        shown, told = await (_copy if word == "copy" else _edit)(visit, job_id, text)
     except InvalidWork as error:
         status = HTTPStatus.UNPROCESSABLE_ENTITY
-        return services.show("payload", request, status, payload=text, word=word, trouble=error)
-    return redirect(f"/jobs/{shown}", {NOTICE: services.notices.put(told)})
+        return visit.show("payload", status, payload=text, word=word, trouble=error)
+    return visit.told(told, f"/jobs/{shown}")
 
 
-async def _copy(
-    services: PageServices, request: PageRequest, job_id: int, text: str
-) -> tuple[int, str]:
+async def _copy(visit: PageVisit, job_id: int, text: str) -> tuple[int, str]:
     """Enqueue a copy; return which job is to be shown, and what to tell."""
-    find = services.reads.find
-    start = await find(about_clock())
-    [new_id] = await services.act(request, "repeat", {"job_id": job_id, "payload": text})
-    if (await find(about_job(services.reads.schema, new_id)))["enqueued_at"] < start:
+    start = await visit.find(about_clock)
+    [new_id] = await visit.act("repeat", {"job_id": job_id, "payload": text})
+    if (await visit.find(about_job, new_id))["enqueued_at"] < start:
         return new_id, f"No copy of job {job_id} is enqueued: this job has its unique key."
     return new_id, f"This is a copy of job {job_id}."
 
 
-async def _edit(
-    services: PageServices, request: PageRequest, job_id: int, text: str
-) -> tuple[int, str]:
-    changed, _ = await services.act(request, "edit", {"ids": [job_id], "to": text})
+async def _edit(visit: PageVisit, job_id: int, text: str) -> tuple[int, str]:
+    changed, _ = await visit.act("edit", {"ids": [job_id], "to": text})
     if not changed:
         return job_id, f"Job {job_id} is left unchanged: it does not wait any more."
     return job_id, f"Job {job_id} has another payload now."
 
 
-def _last(request: PageRequest) -> str:
-    return request.path.rpartition("/")[2]
+def _last(visit: PageVisit) -> str:
+    return visit.request.path.rpartition("/")[2]
 
 
-async def _found(services: PageServices, job_id: int) -> dict[str, Any]:
+async def _found(visit: PageVisit, job_id: int) -> dict[str, Any]:
     """Return all that is stored about a job, or what the archive has of it."""
-    schema, find = services.reads.schema, services.reads.find
     try:
-        return await find(about_job(schema, job_id))
+        return await visit.find(about_job, job_id)
     except JobNotFound:
-        days = await find(about_archived_days(schema, job_id))
-        row = await services.archive.job(days, job_id)
+        days = await visit.find(about_archived_days, job_id)
+        row = await visit.archive.job(days, job_id)
         if row is None:
             raise
-    return await find(about_archived_job(schema, row))
+    return await visit.find(about_archived_job, row)
 
 
-async def _explained(services: PageServices, job_id: int) -> Explanation | None:
+async def _explained(visit: PageVisit, job_id: int) -> Explanation | None:
     """Return why a job does not run; a fault of that shows in its place, with the rest."""
     try:
-        return await services.reads.find(about_obstacles(services.reads.schema, job_id))
+        return await visit.find(about_obstacles, job_id)
     except JobNotFound:
         # It has just ended, and its history is gone.
         return None
@@ -176,14 +166,6 @@ async def _explained(services: PageServices, job_id: int) -> Explanation | None:
             detail=f"this could not be read: {error.what}",
             remedy=error.remedy,
         )
-
-
-async def _or(other: T, services: PageServices, inquiry: Inquiry[T]) -> T:
-    """Return what an inquiry finds, or another value: the rest of the page is of use without."""
-    try:
-        return await services.reads.find(inquiry)
-    except TxqueueError:
-        return other
 
 
 def is_expected(explanation: Explanation | None) -> bool:

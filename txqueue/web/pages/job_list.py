@@ -7,7 +7,6 @@ from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
 
-from txqueue.errors import TxqueueError
 from txqueue.model.humanize import meant
 from txqueue.model.job import State
 from txqueue.model.operator_acts import ACTS
@@ -23,8 +22,8 @@ from txqueue.store.reads.job_search import (
 )
 from txqueue.web.acts import COUNTED
 from txqueue.web.filters import FILTERS, MORE, USUAL, chips, chosen_filters, given_filters
-from txqueue.web.messages import PageRequest, Reply, redirect
-from txqueue.web.page_services import PageServices
+from txqueue.web.messages import Reply, redirect
+from txqueue.web.page_services import PageVisit, found_or
 from txqueue.web.sorting import SortOrder
 
 _ON_A_PAGE = 50
@@ -36,46 +35,45 @@ _HEADS = {"job_id": "Job"}
 _ACTS = {name: act for name, act in ACTS.items() if act.face and act.face.button}
 
 
-async def jobs(services: PageServices, request: PageRequest) -> Reply:
+async def jobs(visit: PageVisit) -> Reply:
     """Show the jobs that match the filters in the address, the newest or the oldest first."""
-    number = request.asked("id")
+    number = visit.request.asked("id")
     if number is not None and number.isdecimal():
         return redirect(f"/jobs/{number}")
-    text = request.asked("after") or ""
+    text = visit.request.asked("after") or ""
     last_id = int(text) if text.isdecimal() and len(text) < 19 else None
-    filters, order = chosen_filters(request), SortOrder.asked(request, _HEADS, "-job_id")
+    filters = chosen_filters(visit.request)
+    order = SortOrder.asked(visit.request, _HEADS, "-job_id")
     bounded = {**filters, "after" if order.is_falling else "beyond": last_id}
     is_bounded = filters["batch"] is None
-    inquiry = about_found(services.reads.schema, bounded, _ON_A_PAGE, is_bounded=is_bounded)
-    jobs_page = await services.reads.find(inquiry)
-    known = await _known_names(services)
+    jobs_page = await visit.find(about_found, bounded, _ON_A_PAGE, is_bounded=is_bounded)
+    known = await _known_names(visit)
     is_empty = not jobs_page.jobs and last_id is None
-    return services.show(
+    return visit.show(
         "jobs",
-        request,
         found=jobs_page,
         is_first=last_id is None,
         order=order,
         filters=filters,
         usual=USUAL,
         known=known,
-        notes=[note async for note in _notes(services, filters, known)] if is_empty else [],
+        notes=[note async for note in _notes(visit, filters, known)] if is_empty else [],
         more=MORE,
-        chips=chips(request),
+        chips=chips(visit.request),
         states=[state.value for state in State],
         acts={name: act for name, act in _ACTS.items() if _may_follow(name, filters["state"])},
         now=jobs_page.at,
     )
 
 
-async def search(services: PageServices, request: PageRequest) -> Reply:
+async def search(visit: PageVisit) -> Reply:
     """Lead to the job, or to the list of jobs, that the words of the search box mean."""
-    words = (request.asked("q") or "").split()
+    words = (visit.request.asked("q") or "").split()
     if len(words) == 1 and words[0].isdecimal():
         return redirect(f"/jobs/{words[0]}")
     fields: dict[str, list[str]] = {}
     for place, word in enumerate(words):
-        name, value = await _meaning(services, word) if place < _MOST_WORDS else ("error", word)
+        name, value = await _meaning(visit, word) if place < _MOST_WORDS else ("error", word)
         name = "error" if name in fields and name != "tag" else name
         fields.setdefault(name, []).append(value if name != "error" else word)
     if "error" in fields:
@@ -83,7 +81,7 @@ async def search(services: PageServices, request: PageRequest) -> Reply:
     return redirect(f"/jobs?{urlencode(fields, doseq=True)}")
 
 
-async def _meaning(services: PageServices, word: str) -> tuple[str, str]:
+async def _meaning(visit: PageVisit, word: str) -> tuple[str, str]:
     """Return the filter that a word means, and its value: else text of an error."""
     name, equals, value = word.partition("=")
     if equals:
@@ -92,27 +90,24 @@ async def _meaning(services: PageServices, word: str) -> tuple[str, str]:
     if state in set(State):
         return "state", state
     for kind in _SEARCHED_NAMES:
-        if word in await _names(services, kind, word):
+        if word in await _names(visit, kind, word):
             return kind, word
     return "error", word
 
 
-async def _names(services: PageServices, kind: str, word: str) -> list[str]:
+async def _names(visit: PageVisit, kind: str, word: str) -> list[str]:
     """Return names that exist; none if the database does not find them in time."""
-    try:
-        return await services.reads.find(about_known_names(services.reads.schema, kind, word))
-    except TxqueueError:
-        return []
+    return await found_or([], visit.find(about_known_names, kind, word))
 
 
 async def _notes(
-    services: PageServices, filters: Mapping[str, Any], known: Mapping[str, list[str]]
+    visit: PageVisit, filters: Mapping[str, Any], known: Mapping[str, list[str]]
 ) -> AsyncIterator[str]:
     """Yield which names of filters do not exist, with the nearest ones."""
     for kind in (*USUAL, "node"):
         if (name := filters[kind]) is None:
             continue
-        names = await _names(services, kind, name)
+        names = await _names(visit, kind, name)
         is_all = len(names) < MOST_KNOWN
         if names and (text := unknown_name(kind, name, names, is_all=is_all)):
             yield text
@@ -125,35 +120,28 @@ def _may_follow(act: str, state: object) -> bool:
     return state in ACTS[act].states or (state is None and act != "restart")
 
 
-async def _known_names(services: PageServices) -> dict[str, list[str]]:
+async def _known_names(visit: PageVisit) -> dict[str, list[str]]:
     """Return names to suggest for filters: those with jobs in the last hour, the busiest first."""
-    try:
-        hour = (await services.reads.shared(about_last_hour)).value
-    except TxqueueError:
-        # The list is of use without suggestions.
-        return {}
+    figures = await found_or(None, visit.reads.shared(about_last_hour))
     return {
         column: sorted(names, key=lambda name: -names[name]["done"])[:MOST_SUGGESTED]
-        for column, names in hour.items()
+        for column, names in (figures.value.items() if figures else ())
     }
 
 
-async def confirmation(services: PageServices, request: PageRequest) -> Reply:
+async def confirmation(visit: PageVisit) -> Reply:
     """Ask whether to act on all jobs that match, with their number in each state."""
-    name = request.asked("act") or ""
+    name = visit.request.asked("act") or ""
     if (act := _ACTS.get(name)) is None:
         return redirect("/jobs")
-    schema, find = services.reads.schema, services.reads.find
-    filters: dict[str, object] = {**chosen_filters(request), "act": name}
-    oldest = await find(about_bound(schema, filters))
-    filters["from_job"] = oldest
-    counts = await find(about_matching(schema, filters, COUNTED + 1))
+    filters: dict[str, object] = {**chosen_filters(visit.request), "act": name}
+    filters["from_job"] = oldest = await visit.find(about_bound, filters)
+    counts = await visit.find(about_matching, filters, COUNTED + 1)
     count = sum(counts.values())
     is_of_all = filters["state"] is None and filters["waiting_for"] is None
     others = set(act.states) - set(act.of_all) if is_of_all else ()
-    return services.show(
+    return visit.show(
         "confirm",
-        request,
         act_name=name,
         act=act,
         count=min(count, COUNTED),
@@ -161,5 +149,5 @@ async def confirmation(services: PageServices, request: PageRequest) -> Reply:
         others=sorted(others),
         is_capped=count > COUNTED,
         searched=LOOKED_AT if oldest is not None else None,
-        filters=given_filters(request),
+        filters=given_filters(visit.request),
     )

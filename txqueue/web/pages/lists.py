@@ -12,8 +12,8 @@ from txqueue.store.reads.dashboard import about_last_hour
 from txqueue.store.reads.history import about_failures
 from txqueue.store.reads.job_details import about_actions
 from txqueue.store.reads.schedule_list import about_schedules, about_worksets
-from txqueue.web.messages import PageRequest, Reply, page
-from txqueue.web.page_services import PageServices
+from txqueue.web.messages import Reply, page
+from txqueue.web.page_services import PageVisit
 from txqueue.web.sorting import SortOrder
 
 _ON_A_PAGE = 100
@@ -62,18 +62,17 @@ _SCHEDULE_HEADS: Final = {
 }
 
 
-async def queues(services: PageServices, request: PageRequest) -> Reply:
+async def queues(visit: PageVisit) -> Reply:
     """Show the queues with their limits."""
-    after, shared = request.exact("after"), services.reads.shared
+    after, shared = visit.request.exact("after"), visit.reads.shared
     figures = await shared(queue_state.about_queues, after, _ON_A_PAGE + 1)
     now = await shared(queue_state.about_clock)
     controls = await shared(queue_state.about_controls)
     limits = {control["key"]: control for control in controls.value if control["kind"] == "queue"}
     hour = await shared(about_last_hour)
     other_controls = [control for control in controls.value if control["kind"] != "queue"]
-    return services.show(
+    return visit.show(
         "queues",
-        request,
         figures=figures,
         queues=figures.value[:_ON_A_PAGE],
         has_more=len(figures.value) > _ON_A_PAGE,
@@ -85,12 +84,11 @@ async def queues(services: PageServices, request: PageRequest) -> Reply:
     )
 
 
-async def nodes(services: PageServices, request: PageRequest) -> Reply:
+async def nodes(visit: PageVisit) -> Reply:
     """Show the nodes."""
-    figures = await services.reads.shared(queue_state.about_nodes)
-    return services.show(
+    figures = await visit.reads.shared(queue_state.about_nodes)
+    return visit.show(
         "nodes",
-        request,
         figures=figures,
         nodes=living_first(figures.value)[:_ON_A_PAGE],
         left_out=len(figures.value) - _ON_A_PAGE,
@@ -100,18 +98,17 @@ async def nodes(services: PageServices, request: PageRequest) -> Reply:
 _NONE_ENDED: Final = dict.fromkeys(_TYPE_HEADS)
 
 
-async def work_types(services: PageServices, request: PageRequest) -> Reply:
+async def work_types(visit: PageVisit) -> Reply:
     """Show the work types with their policies and jobs."""
-    figures = await services.reads.shared(queue_state.about_work_types)
-    hour = (await services.reads.shared(about_last_hour)).value["work_type"]
+    figures = await visit.reads.shared(queue_state.about_work_types)
+    hour = (await visit.reads.shared(about_last_hour)).value["work_type"]
     rows, others = figures.value
     types = [
         {**hour.get(row["work_type"], _NONE_ENDED), **row} for row in largest(rows, _ON_A_PAGE)
     ]
-    order = SortOrder.asked(request, _TYPE_HEADS)
-    return services.show(
+    order = SortOrder.asked(visit.request, _TYPE_HEADS)
+    return visit.show(
         "types",
-        request,
         figures=figures,
         types=order.rows(types),
         order=order,
@@ -119,16 +116,15 @@ async def work_types(services: PageServices, request: PageRequest) -> Reply:
     )
 
 
-async def failures(services: PageServices, request: PageRequest) -> Reply:
+async def failures(visit: PageVisit) -> Reply:
     """Show the kinds of failure, those with the most jobs first; of one work type, if asked."""
-    work_type = request.exact("work_type")
-    figures = await services.reads.shared(about_failures)
-    now = await services.reads.shared(queue_state.about_clock)
+    work_type = visit.request.exact("work_type")
+    figures = await visit.reads.shared(about_failures)
+    now = await visit.reads.shared(queue_state.about_clock)
     rows = [kind for kind in figures.value if work_type in (None, kind["work_type"])]
     kinds = sorted(rows, key=lambda kind: (-kind["failed"], -kind["waiting"]))
-    return services.show(
+    return visit.show(
         "failures",
-        request,
         figures=figures,
         kinds=kinds[:_ON_A_PAGE],
         more=len(kinds) - _ON_A_PAGE,
@@ -137,48 +133,47 @@ async def failures(services: PageServices, request: PageRequest) -> Reply:
     )
 
 
-async def schedules(services: PageServices, request: PageRequest) -> Reply:
+async def schedules(visit: PageVisit) -> Reply:
     """Show the schedules by name; a page of them in another order if asked."""
+    request = visit.request
     filters = {"after": request.asked("after"), "work_type": request.exact("work_type")}
-    inquiry = about_schedules(services.reads.schema, filters, _ON_A_PAGE + 1)
-    rows, now = await services.reads.find(together(inquiry, queue_state.about_clock()))
+    inquiry = about_schedules(visit.reads.schema, filters, _ON_A_PAGE + 1)
+    rows, now = await visit.reads.find(together(inquiry, queue_state.about_clock()))
     order = SortOrder.asked(request, _SCHEDULE_HEADS)
     values: dict[str, Any] = {"schedules": order.rows(rows[:_ON_A_PAGE]), "order": order}
     last = rows[_ON_A_PAGE - 1]["name"] if len(rows) > _ON_A_PAGE else None
-    return services.show("schedules", request, **values, last=last, now=now)
+    return visit.show("schedules", **values, last=last, now=now)
 
 
-async def worksets(services: PageServices, request: PageRequest) -> Reply:
+async def worksets(visit: PageVisit) -> Reply:
     """Show the worksets with their progress."""
-    after, shared = request.exact("after"), services.reads.shared
+    after, shared = visit.request.exact("after"), visit.reads.shared
     figures = await shared(about_worksets, after=after, limit=_ON_A_PAGE + 1)
-    return _show(services, request, "worksets", figures.value, figures=figures)
+    return _show(visit, "worksets", figures.value, figures=figures)
 
 
-async def tenants(services: PageServices, request: PageRequest) -> Reply:
+async def tenants(visit: PageVisit) -> Reply:
     """Show the tenants that have jobs."""
-    figures = await services.reads.shared(queue_state.about_tenants, _ON_A_PAGE + 1)
-    order = SortOrder.asked(request, _TENANT_HEADS)
+    figures = await visit.reads.shared(queue_state.about_tenants, _ON_A_PAGE + 1)
+    order = SortOrder.asked(visit.request, _TENANT_HEADS)
     tenants = order.rows(figures.value)
-    return _show(services, request, "tenants", tenants, figures=figures, order=order)
+    return _show(visit, "tenants", tenants, figures=figures, order=order)
 
 
-async def actions(services: PageServices, request: PageRequest) -> Reply:
+async def actions(visit: PageVisit) -> Reply:
     """Show the acts of operators, the latest first."""
-    text = request.asked("after") or ""
+    text = visit.request.asked("after") or ""
     before = int(text) if text.isdecimal() and len(text) < 19 else None
-    subject = request.asked("subject")
-    inquiry = about_actions(services.reads.schema, before, _ON_A_PAGE + 1, subject)
-    rows, now = await services.reads.find(together(inquiry, queue_state.about_clock()))
-    return _show(services, request, "actions", rows, now=now)
+    subject = visit.request.asked("subject")
+    inquiry = about_actions(visit.reads.schema, before, _ON_A_PAGE + 1, subject)
+    rows, now = await visit.reads.find(together(inquiry, queue_state.about_clock()))
+    return _show(visit, "actions", rows, now=now)
 
 
-def _show(
-    services: PageServices, request: PageRequest, name: str, rows: Sequence[Any], **values: Any
-) -> Reply:
+def _show(visit: PageVisit, name: str, rows: Sequence[Any], **values: Any) -> Reply:
     """Show the page of a list, of which one row more than a page has was read."""
     first: dict[str, Any] = {name: rows[:_ON_A_PAGE], "has_more": len(rows) > _ON_A_PAGE}
-    return services.show(name, request, **first, **values)
+    return visit.show(name, **first, **values)
 
 
 LISTS: Final = (

@@ -13,8 +13,8 @@ from txqueue.policy.findings.work import by_cause
 from txqueue.store.reads.dashboard import Column, about_chart, about_ended
 from txqueue.store.reads.queue_state import about_all
 from txqueue.web.charts import SPANS, charts
-from txqueue.web.messages import PageRequest, Reply
-from txqueue.web.page_services import Figures, IndexServices, PageServices
+from txqueue.web.messages import Reply
+from txqueue.web.page_services import Figures, IndexVisit, PageVisit
 from txqueue.web.pages.lists import QUEUE_HEADS
 from txqueue.web.settings import database_path
 from txqueue.web.sorting import SortOrder
@@ -22,34 +22,28 @@ from txqueue.web.sorting import SortOrder
 _LENGTHS = {name: length for name, (length, _) in SPANS.items()}
 
 
-async def drawn(
-    services: PageServices, request: PageRequest, now: datetime, **filters: str
-) -> dict[str, Any]:
+async def drawn(visit: PageVisit, now: datetime, **filters: str) -> dict[str, Any]:
     """Return charts, the spans to choose from and the chosen one, by their names in templates.
 
     Args:
-        services: Reads the figures.
-        request: Its address names the span.
+        visit: Reads the figures; its address names the span.
         now: The time by the database's clock.
         **filters: ``queue`` or ``work_type``, to draw only its jobs.
     """
-    name = request.asked("span") or ""
+    name = visit.request.asked("span") or ""
     span_name = name if name in SPANS else "1h"
     span, step = SPANS[span_name]
-    steps = await services.reads.shared(about_chart, span, step, **filters)
+    steps = await visit.reads.shared(about_chart, span, step, **filters)
     rows, before = steps.value
     drawings = charts(rows, now, span, step, before=before, is_part=bool(filters))
     return {"charts": drawings if rows else [], "spans": SPANS, "span": span_name}
 
 
-async def ended(
-    services: PageServices, request: PageRequest, now: datetime, column: Column, name: str
-) -> dict[str, Any]:
+async def ended(visit: PageVisit, now: datetime, column: Column, name: str) -> dict[str, Any]:
     """Return what `drawn` does of one queue or work type, and what its jobs did in each span.
 
     Args:
-        services: Reads the figures.
-        request: Its address names the span.
+        visit: Reads the figures; its address names the span.
         now: The time by the database's clock.
         column: What the name is of.
         name: The queue or work type.
@@ -58,8 +52,8 @@ async def ended(
         With ``sums`` by span, and ``within``, a row for each of its work types or queues in the
         chosen span.
     """
-    figures_by_span = await drawn(services, request, now, **{column: name})
-    figures = await services.reads.shared(about_ended, column, name, _LENGTHS)
+    figures_by_span = await drawn(visit, now, **{column: name})
+    figures = await visit.reads.shared(about_ended, column, name, _LENGTHS)
     rows, covered = figures.value
     within = [row for row in rows if row["part"] and row["span"] == figures_by_span["span"]]
     return {**figures_by_span, "sums": sums_by_span(rows, covered), "within": within}
@@ -86,16 +80,15 @@ def sums_by_span(
 _TOLD = 50
 
 
-async def overview(services: PageServices, request: PageRequest) -> Reply:
+async def overview(visit: PageVisit) -> Reply:
     """Show the state of everything on one page."""
-    figures = await services.reads.shared(about_all)
+    figures = await visit.reads.shared(about_all)
     values = figures.value
     nodes = living_first(node for node in values["nodes"] if node["state"] != "stopped")
     queues = largest(values["queues"], _TOLD)
-    order = SortOrder.asked(request, QUEUE_HEADS)
-    return services.show(
+    order = SortOrder.asked(visit.request, QUEUE_HEADS)
+    return visit.show(
         "overview",
-        request,
         figures=figures,
         queues=order.rows(queues),
         order=order,
@@ -108,7 +101,7 @@ async def overview(services: PageServices, request: PageRequest) -> Reply:
         sums=sums(values["queues"], values["other_queues"]),
         history=values["history"],
         now=values["at"],
-        **await drawn(services, request, values["at"]),
+        **await drawn(visit, values["at"]),
     )
 
 
@@ -135,14 +128,14 @@ _NONE: Final[Mapping[str, Any]] = {**Rest().as_dict(), "done_per_second": 0.0}
 _GRAVE: Final = frozenset({"dead_node", "no_node", "unserved_queue"})
 
 
-async def database_list(services: IndexServices, request: PageRequest) -> Reply:
+async def database_list(visit: IndexVisit) -> Reply:
     """Show all databases; one that does not answer delays the page by a second at most."""
     all_figures = await gatherResults(
         Deferred.fromCoroutine(reads.latest(about_all, _PATIENCE))
-        for reads in services.databases.values()
+        for reads in visit.databases.values()
     )
-    cards = [*map(database_card, services.databases, all_figures)]
-    return services.show("databases", request, cards=cards)
+    cards = [*map(database_card, visit.databases, all_figures)]
+    return visit.show("databases", cards=cards)
 
 
 def database_card(name: str, figures: Figures[dict[str, Any] | None]) -> dict[str, Any]:

@@ -31,8 +31,8 @@ from txqueue.model.schedule import (
 from txqueue.policy.schedules import upcoming
 from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.schedule_list import about_schedules
-from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
-from txqueue.web.page_services import PageServices
+from txqueue.web.messages import Reply
+from txqueue.web.page_services import PageVisit
 
 FIELDS: Final = [
     *("kind", "expression", "zone", "period", "jitter", "catch_up", "overlap", "since"),
@@ -161,37 +161,37 @@ def _times(text: str) -> int | None:
 _PREVIEWED = 5
 
 
-async def edit_form(services: PageServices, request: PageRequest) -> Reply:
+async def edit_form(visit: PageVisit) -> Reply:
     """Show the times of the schedule that the address names, to be edited."""
-    row = await _found(services, request)
-    return await _shown(services, request, row, read_form(filled_by(row)), HTTPStatus.OK)
+    row = await _found(visit)
+    return await _shown(visit, row, read_form(filled_by(row)), HTTPStatus.OK)
 
 
-async def edit(services: PageServices, request: PageRequest) -> Reply:
+async def edit(visit: PageVisit) -> Reply:
     """Replace the times of a schedule, or show when it would be due; ask again if any is wrong."""
-    row = await _found(services, request)
-    form = read_form({name: request.sent(name) or "" for name in FIELDS})
+    row = await _found(visit)
+    form = read_form({name: visit.request.sent(name) or "" for name in FIELDS})
     if form.schedule is None:
-        return await _shown(services, request, row, form, HTTPStatus.UNPROCESSABLE_ENTITY)
-    if request.sent("do") != "save":
-        return await _shown(services, request, row, form, HTTPStatus.OK)
-    if request.sent("seen") != mark_of(row):
-        return await _shown(services, request, row, form, HTTPStatus.CONFLICT)
+        return await _shown(visit, row, form, HTTPStatus.UNPROCESSABLE_ENTITY)
+    if visit.request.sent("do") != "save":
+        return await _shown(visit, row, form, HTTPStatus.OK)
+    if visit.request.sent("seen") != mark_of(row):
+        return await _shown(visit, row, form, HTTPStatus.CONFLICT)
     name = row["name"]
     arguments = {"name": name, "terms": json.dumps(schedule_object(form.schedule))}
-    [is_changed] = await services.act(request, "edit_schedule", arguments)
+    [is_changed] = await visit.act("edit_schedule", arguments)
     text = ACTS["edit_schedule"].told(f"The schedule {name}", is_changed=is_changed)
-    return redirect("/schedules", {NOTICE: services.notices.put(text)})
+    return visit.told(text, "/schedules")
 
 
-async def _found(services: PageServices, request: PageRequest) -> dict[str, Any]:
+async def _found(visit: PageVisit) -> dict[str, Any]:
     """Return the schedule that the address names.
 
     Raises:
         ConfigurationError: When there is none.
     """
-    name = request.exact("name") or ""
-    rows = await services.reads.find(about_schedules(services.reads.schema, {"name": name}, 1))
+    name = visit.request.exact("name") or ""
+    rows = await visit.find(about_schedules, {"name": name}, 1)
     if not rows:
         raise ConfigurationError(
             f"there is no schedule {plain(name)[:200]}", "choose one on the page Schedules"
@@ -200,16 +200,11 @@ async def _found(services: PageServices, request: PageRequest) -> dict[str, Any]
 
 
 async def _shown(
-    services: PageServices,
-    request: PageRequest,
-    row: Mapping[str, Any],
-    form: FilledForm,
-    status: HTTPStatus,
+    visit: PageVisit, row: Mapping[str, Any], form: FilledForm, status: HTTPStatus
 ) -> Reply:
-    now = await services.reads.find(about_clock())
-    return services.show(
+    now = await visit.find(about_clock)
+    return visit.show(
         "schedule",
-        request,
         status,
         schedule=row,
         seen=mark_of(row),
