@@ -163,9 +163,6 @@ SHOWN: Final = MappingProxyType(
         "WorksetItem": "workset size batch bound source workset_tenant perform_part",
     }
 )
-WITH_BASE: Final = MappingProxyType(
-    {"RunningJob": ("txqueue/worker/handlers/running_job.py", "DurableJob")}
-)
 WIDTH: Final = 88
 OWN: Final = "the work type's own"
 TITLES: Final = {"Args": "Arguments"}
@@ -355,18 +352,10 @@ def _shown(name: str, section: Section) -> Section | None:
 
 
 def _methods(node: ast.ClassDef) -> Iterator[Function]:
-    """Yield the methods of a class, then those of a base that has no entry of its own."""
+    """Yield the methods of a class."""
     for function in _functions(node):
         if not any(ast.unparse(each).endswith(".setter") for each in function.decorator_list):
             yield function
-    if node.name in WITH_BASE:
-        yield from _functions(_base_of(node.name))
-
-
-def _base_of(name: str) -> ast.ClassDef:
-    file, base = WITH_BASE[name]
-    found = ast.parse((ROOT / file).read_text()).body
-    return next(each for each in found if isinstance(each, ast.ClassDef) and each.name == base)
 
 
 def _entry(name: str, node: ast.AST) -> Iterator[str]:

@@ -63,6 +63,7 @@ _NAMES: Final[Mapping[str, str]] = {
 }
 _NAME: Final = re.compile(rf"\b(?:{'|'.join(_NAMES)})\b")
 _MODULES: Final[Mapping[str, str]] = {
+    "asyncio import Semaphore": "threading import Semaphore",
     "txqueue.store.enqueueing.batch import BlockingBatch": (
         "txqueue.adapters.calls import BlockingBatch"
     ),

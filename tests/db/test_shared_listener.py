@@ -163,12 +163,13 @@ async def test_a_connection_out_of_step_is_not_lent(database18: str) -> None:
     """psycopg2 runs a statement of which no caller knows: the next one gets another connection."""
     pool = ConnectionPool(running_reactor(), database18, 1, "one")
     with closing(pool):
-        async with pool.connection() as connection:
-            begin_unseen(connection)
-            assert not connection.is_idle
-            with pytest.raises(DatabaseUnavailable, match="still underway"):
-                await connection.query("select 1")
-            assert connection.is_dead
+        connection = await pool.take()
+        begin_unseen(connection)
+        assert not connection.is_idle
+        with pytest.raises(DatabaseUnavailable, match="still underway"):
+            await connection.query("select 1")
+        assert connection.is_dead
+        pool.put_back(connection)
         assert await pool.query("select 2") == [(2,)]
 
 

@@ -8,6 +8,7 @@ caller that gets no connection does not say why.
 from __future__ import annotations
 
 import time
+from asyncio import Semaphore
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -16,13 +17,11 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from txqueue.aio.environment import Semaphore, acquired
+from txqueue.aio.environment import acquired
 from txqueue.errors import DatabaseUnavailable
 from txqueue.standalone.sessions import MANNER, answered, is_alive, is_reusable, parameters_of
 from txqueue.store.driver.session_bounds import LONGEST_LIFE
 from txqueue.store.driver.shared_errors import naming_source, none_free
-
-__all__ = ["AsyncConnections", "connected"]
 
 
 async def connected(dsn: str, application_name: str) -> AsyncConnection[Any]:

@@ -18,16 +18,6 @@ from txqueue.store.enqueueing.encryption import not_in_time
 from txqueue.store.inquiries.jobs import READ_COMMAND, request_text, row_in
 from txqueue.system.clock import unbroken
 
-__all__ = [
-    "AsyncHome",
-    "Semaphore",
-    "acquired",
-    "aside",
-    "ended_in_time",
-    "read_archive",
-    "to_the_end",
-]
-
 T = TypeVar("T")
 
 

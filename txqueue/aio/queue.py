@@ -55,8 +55,6 @@ from txqueue.store.inquiries.jobs import (
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
 
-__all__ = ["Queue"]
-
 T = TypeVar("T")
 
 

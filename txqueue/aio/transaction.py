@@ -18,8 +18,6 @@ from txqueue.store.enqueueing.awaited_calls import AwaitedCalls, awaited
 from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.signals import Receiver
 
-__all__ = ["AsyncTransaction"]
-
 
 class AsyncTransaction:
     """A database transaction, made by `Queue.transaction`.

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from txqueue.model.job import Job
 from txqueue.standalone.waiting import StandaloneEndWaiter
 
-__all__ = ["AsyncEndWaiter"]
-
 
 class AsyncEndWaiter(StandaloneEndWaiter):
     """All callers of one queue that wait for jobs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from attrs import define
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
@@ -22,6 +23,7 @@ PATIENCE = 3
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 
 
+@define(eq=False, repr=False, slots=False)
 class Membership:
     """Keeps this process joined to a node, and holds the credit that the node grants.
 
@@ -44,15 +46,11 @@ class Membership:
 
     log = Logger()
 
-    def __init__(
-        self,
-        reactor: INetworkReactor,
-        endpoint: Endpoint,
-        identity: Callable[[], Awaitable[QueueIdentity]],
-    ) -> None:
-        self._reactor = reactor
-        self._endpoint = endpoint
-        self._identity = identity
+    _reactor: INetworkReactor
+    _endpoint: Endpoint
+    _identity: Callable[[], Awaitable[QueueIdentity]]
+
+    def __attrs_post_init__(self) -> None:
         self._credits: dict[int, NodeCredit] = {}
         self._pipe: PromptPipe | None = None
         self._joining: Deferred[None] | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -100,6 +101,7 @@ class EndNotifications:
 FIRST, FACTOR, LONGEST = 0.015, 1.5, 0.5
 
 
+@define(eq=False, repr=False, slots=False)
 class EndWaiter:
     """All callers of one process that wait for jobs.
 
@@ -109,19 +111,13 @@ class EndWaiter:
         before_look: Called before each poll, to request announcements of ends.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        ask: Callable[[Sequence[int]], Awaitable[list[Job]]],
-        before_look: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._clock = clock
-        self._ask = ask
-        self._before_look = before_look
-        self._awaited: AwaitedEnds[Deferred[Job]] = AwaitedEnds()
-        self._timer: Timer | None = None
-        self._is_asking = False
-        self._backoff = Backoff(FIRST, LONGEST, FACTOR)
+    _clock: Clock
+    _ask: Callable[[Sequence[int]], Awaitable[list[Job]]]
+    _before_look: Callable[[], None] = lambda: None
+    _awaited: AwaitedEnds[Deferred[Job]] = field(factory=AwaitedEnds, init=False)
+    _timer: Timer | None = field(default=None, init=False)
+    _is_asking: bool = field(default=False, init=False)
+    _backoff: Backoff = field(factory=lambda: Backoff(FIRST, LONGEST, FACTOR), init=False)
 
     def ended(self, job_id: int) -> Deferred[Job]:
         """Return a Deferred that fires with the job once its end is announced or found.

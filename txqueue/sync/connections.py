@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from random import uniform
+from threading import Semaphore
 from typing import Any
 
 from psycopg import Connection
@@ -21,9 +22,7 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.standalone.sessions import MANNER, answered, is_alive, is_reusable, parameters_of
 from txqueue.store.driver.session_bounds import LONGEST_LIFE
 from txqueue.store.driver.shared_errors import naming_source, none_free
-from txqueue.sync.environment import Semaphore, acquired
-
-__all__ = ["BlockingConnections", "connected"]
+from txqueue.sync.environment import acquired
 
 
 def connected(dsn: str, application_name: str) -> Connection[Any]:

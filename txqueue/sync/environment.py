@@ -17,16 +17,6 @@ from txqueue.standalone.sessions import check_process
 from txqueue.store.enqueueing.encryption import not_in_time
 from txqueue.store.inquiries.jobs import READ_COMMAND, request_text, row_in
 
-__all__ = [
-    "BlockingHome",
-    "Semaphore",
-    "acquired",
-    "aside",
-    "ended_in_time",
-    "read_archive",
-    "to_the_end",
-]
-
 T = TypeVar("T")
 
 

@@ -56,8 +56,6 @@ from txqueue.sync.waiting import BlockingEndWaiter
 if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
 
-__all__ = ["Queue"]
-
 T = TypeVar("T")
 
 

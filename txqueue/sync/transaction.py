@@ -18,8 +18,6 @@ from txqueue.model.work_item import WorkItem
 from txqueue.standalone.sessions import answered, check_end, check_process, lost, part_after_fork
 from txqueue.store.enqueueing.signals import Receiver
 
-__all__ = ["BlockingTransaction"]
-
 
 class BlockingTransaction:
     """A database transaction, made by `Queue.transaction`.

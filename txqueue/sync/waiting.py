@@ -13,8 +13,6 @@ from txqueue.model.job import Job
 from txqueue.standalone.waiting import StandaloneEndWaiter
 from txqueue.store.enqueueing.encryption import closed_before
 
-__all__ = ["BlockingEndWaiter"]
-
 # Seconds in which the thread ends, unless the database does not answer.
 _ENDS_WITHIN = 5.0
 P = ParamSpec("P")

@@ -11,8 +11,6 @@ from txqueue.store.driver.hosts import dsn_of_parameters
 from txqueue.store.temporary_databases import delete_all, emptier
 from txqueue.testing.connections import alias_of, blocking, bound
 
-__all__ = ["aclear", "clear", "clear_django"]
-
 
 async def aclear(*, connection: Any = None, schema: str | None = None) -> None:
     """Delete all jobs, with their history, schedules, limits and worksets, in the transaction.

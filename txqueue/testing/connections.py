@@ -25,22 +25,6 @@ from txqueue.store.enqueueing.portable_calls import (
 )
 from txqueue.system.clock import in_asyncio, unbroken
 
-__all__ = [
-    "Bound",
-    "alias_of",
-    "apart",
-    "blocking",
-    "bound",
-    "connected",
-    "finished",
-    "in_django",
-    "in_loop",
-    "is_asynchronous",
-    "loop_of_project",
-    "pause",
-    "schemas_of",
-]
-
 # pytest and unittest leave this module out of tracebacks.
 __tracebackhide__ = __unittest = True
 

@@ -11,8 +11,6 @@ from uuid import uuid4
 from txqueue.store.schema.migrations import migrate
 from txqueue.store.temporary_databases import created_database
 
-__all__ = ["SERVER", "migrated_database", "server"]
-
 SERVER: Final = "TXQUEUE_TEST_SERVER"
 """The variable that names a server on which databases may be created."""
 

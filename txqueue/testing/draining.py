@@ -32,8 +32,6 @@ from txqueue.testing.running import Ending, Outcome, run_here, run_waiting
 from txqueue.testing.steps import BorrowedTransactions, StepsOfRows
 from txqueue.worker.handlers.running_job import OpenTransaction, RunningJob
 
-__all__ = ["Where", "adrain", "drain"]
-
 # pytest and unittest leave this module out of tracebacks.
 __tracebackhide__ = __unittest = True
 

@@ -18,8 +18,6 @@ from txqueue.testing.running import Outcome, run_here, run_waiting
 from txqueue.testing.steps import BorrowedTransactions, Signals, StepsInMemory
 from txqueue.worker.handlers.task import Task
 
-__all__ = ["aperform", "perform"]
-
 # pytest and unittest leave this module out of tracebacks.
 __tracebackhide__ = __unittest = True
 

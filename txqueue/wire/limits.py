@@ -13,7 +13,7 @@ from typing import Any
 from twisted.internet.abstract import FileDescriptor
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.interfaces import IAddress, IPushProducer
-from twisted.internet.protocol import connectionDone
+from twisted.internet.protocol import Factory, connectionDone
 from twisted.protocols.amp import (
     UNKNOWN_ERROR_CODE,
     AmpBox,
@@ -231,15 +231,24 @@ def network_of(address: str) -> str:
     return str(ip_network((parsed, 64), strict=False))
 
 
-class Admission:
-    """The connections of one port.
+class Admission(Factory):
+    """Makes a pipe for each connection to one port, up to a limit.
 
     Args:
+        make: Makes the pipe of a connection, or None if there may be no more.
         limit: The most identified connections; further ones are closed unanswered.
         descriptors: Refuses connections while descriptors run low.
     """
 
-    def __init__(self, limit: int, descriptors: DescriptorGuard | None = None) -> None:
+    noisy = False
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        limit: int,
+        descriptors: DescriptorGuard | None = None,
+    ) -> None:
+        self._make = make
         self._limit = limit
         self._descriptors = descriptors or DescriptorGuard()
         self._from: dict[GuardedPipe, str] = {}
@@ -252,17 +261,23 @@ class Admission:
         known_count = sum(pipe.is_known for pipe in self._from)
         return known_count >= self._limit or len(self._from) - known_count >= 2 * MOST_STRANGERS
 
-    def admit(self, pipe: GuardedPipe, address: Any) -> None:
-        """Accept a connection; if too many are unidentified, evict the one that `crowded_out`
-        chooses.
+    def buildProtocol(self, addr: IAddress | None) -> Any:
+        """Return a new pipe, or None if the limit is reached; if too many are unidentified, evict
+        the one that `crowded_out` chooses.
         """
+        pipe = None if self.is_full else self._make()
+        if pipe is not None:
+            self._evict_stranger()
+            self._from[pipe] = str(getattr(addr, "host", ""))
+        return pipe
+
+    def _evict_stranger(self) -> None:
         strangers = [
             stranger for stranger in self._from if not stranger.is_known and not stranger.is_closed
         ]
         if len(strangers) >= MOST_STRANGERS:
             index = crowded_out([self._from[stranger] for stranger in strangers])
             strangers[index].drop("evicted: too many connections are not identified")
-        self._from[pipe] = str(getattr(address, "host", ""))
 
     def forget(self, pipe: GuardedPipe) -> None:
         """Forget a closed connection."""
@@ -292,17 +307,14 @@ class GuardedServer(PipeServer):
         make_pipe: Callable[[Responders, Callable[[], None]], GuardedPipe],
     ) -> None:
         super().__init__(responders, limit + 2 * MOST_STRANGERS, greet, make_pipe)
-        self._admission = Admission(limit)
+        self._admission = Admission(partial(super().buildProtocol, None), limit)
 
     def buildProtocol(self, addr: IAddress | None) -> Pipe | None:
         """Return a new pipe, or None if the limit is reached."""
-        pipe = None if self._admission.is_full else super().buildProtocol(addr)
-        if isinstance(pipe, GuardedPipe):
-            self._admission.admit(pipe, addr)
+        pipe: Pipe | None = self._admission.buildProtocol(addr)
         return pipe
 
-    def forget(self, pipe: Pipe) -> None:
+    def forget(self, pipe: Any) -> None:
         """Forget a closed connection."""
-        if isinstance(pipe, GuardedPipe):
-            self._admission.forget(pipe)
+        self._admission.forget(pipe)
         super().forget(pipe)

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IAddress, IHandshakeListener
-from twisted.internet.protocol import Factory, connectionDone
+from twisted.internet.interfaces import IHandshakeListener
+from twisted.internet.protocol import connectionDone
 from twisted.protocols.amp import Command
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -16,7 +16,7 @@ from zope.interface import implementer
 from txqueue.system.clock import Clock
 from txqueue.wire.commands import Hello
 from txqueue.wire.endpoints import Endpoint, INetworkReactor
-from txqueue.wire.limits import INTRODUCTION, Admission, GuardedPipe
+from txqueue.wire.limits import INTRODUCTION, GuardedPipe
 from txqueue.wire.pipe import PipeFactory, Responder, closed
 from txqueue.wire.tls import NODE, peer_name
 
@@ -96,46 +96,6 @@ class PeerPipe(GuardedPipe):
         setup, self._setup = self._setup, None
         if setup is not None:
             setup.callback(None)
-
-
-class PeerServer(Factory):
-    """Makes a pipe for every master that connects, up to a limit.
-
-    Args:
-        clock: Times out identifications.
-        handlers: The handlers of the connections' owner.
-        lost: Called with each pipe whose connection is closed.
-        is_secure: Whether the connections are TLS.
-    """
-
-    noisy = False
-
-    def __init__(
-        self,
-        clock: Clock,
-        handlers: Handlers,
-        lost: Callable[[PeerPipe], None],
-        *,
-        is_secure: bool,
-    ) -> None:
-        self._make = partial(PeerPipe, clock, handlers, lost, is_secure=is_secure)
-        self._admission = Admission(MOST_PEERS)
-
-    def buildProtocol(self, addr: IAddress | None) -> PeerPipe | None:
-        """Return a new pipe, or None if the limit is reached."""
-        if self._admission.is_full:
-            return None
-        pipe = self._make()
-        self._admission.admit(pipe, addr)
-        return pipe
-
-    def forget(self, pipe: PeerPipe) -> None:
-        """Forget a closed connection."""
-        self._admission.forget(pipe)
-
-    def hang_up(self) -> None:
-        """Close all connections."""
-        self._admission.hang_up()
 
 
 async def dialled(

@@ -285,6 +285,7 @@ class PipeFactory(ServerFactory):
         return self._pipe
 
 
+@define(eq=False, repr=False, slots=False)
 class PipeServer(Factory):
     """Makes a pipe for each connection, up to a limit.
 
@@ -298,17 +299,12 @@ class PipeServer(Factory):
 
     noisy = False
 
-    def __init__(
-        self,
-        responders: Responders,
-        limit: int = 32,
-        greet: Greet | None = None,
-        make_pipe: Callable[[Responders, Callable[[], None]], Pipe] = Pipe,
-    ) -> None:
-        self._make_pipe = make_pipe
-        self._responders = responders
-        self._limit = limit
-        self._greet = greet
+    _responders: Responders
+    _limit: int = 32
+    _greet: Greet | None = None
+    _make_pipe: Callable[[Responders, Callable[[], None]], Pipe] = Pipe
+
+    def __attrs_post_init__(self) -> None:
         self.descriptors = DescriptorGuard()
         self._pipes: dict[Pipe, Callable[[], None]] = {}
 

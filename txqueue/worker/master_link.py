@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
-from attrs import asdict
+from attrs import asdict, define
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorCore, IReactorFromThreads, IReactorSocket
 from twisted.internet.process import reapAllProcesses
@@ -88,6 +88,7 @@ def import_application(modules: Sequence[str], dsn: str) -> None:
 GRACE = 0.5
 
 
+@define(eq=False, repr=False, slots=False)
 class LeaseWatch:
     """Interrupts jobs of groups when the lease expires; ends the whole process if they do not end.
 
@@ -102,12 +103,11 @@ class LeaseWatch:
         leave: Exits the process.
     """
 
-    def __init__(
-        self, clock: Clock, end: Callable[[int | None], bool], leave: Callable[[], None]
-    ) -> None:
-        self._clock = clock
-        self._end = end
-        self._leave = leave
+    _clock: Clock
+    _end: Callable[[int | None], bool]
+    _leave: Callable[[], None]
+
+    def __attrs_post_init__(self) -> None:
         self._until = math.inf
         self._timer: Timer | None = None
         self._former: Timer | None = None
@@ -305,28 +305,8 @@ class MasterLink:
     def _reading(self) -> AbstractContextManager[None]:
         return nullcontext() if self._performer is None else self._performer.reading()
 
-    def _perform(
-        self,
-        *,
-        incarnation: int,
-        assignment: int,
-        lane: int,
-        jobs: int,
-        weight: int,
-        asked_at: float,
-        chunk: str,
-    ) -> dict[str, Any]:
-        self._configured.perform(
-            Assignment(
-                incarnation=incarnation,
-                number=assignment,
-                lane=lane,
-                jobs=jobs,
-                weight=weight,
-                chunk=chunk,
-                asked_at=asked_at,
-            )
-        )
+    def _perform(self, assignment: int, **others: Any) -> dict[str, Any]:
+        self._configured.perform(Assignment(number=assignment, **others))
         return {}
 
     def _lease(self, until: float, incarnation: int) -> dict[str, Any]:

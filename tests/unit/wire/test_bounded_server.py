@@ -67,8 +67,8 @@ def test_without_spare_descriptors_no_connection_is_accepted(
     pipes = PipeServer({})
     pipes.descriptors = DescriptorGuard(lambda: False)
     assert pipes.buildProtocol(None) is None
-    assert Admission(4, DescriptorGuard(lambda: False)).is_full
-    assert not Admission(4, DescriptorGuard(lambda: True)).is_full
+    assert Admission(lambda: None, 4, DescriptorGuard(lambda: False)).is_full
+    assert not Admission(lambda: None, 4, DescriptorGuard(lambda: True)).is_full
 
 
 def test_while_descriptors_run_low_a_new_connection_replaces_another() -> None:

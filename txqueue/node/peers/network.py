@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,8 @@ from txqueue.wire.commands import (
     WakePeer,
 )
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, is_loopback
-from txqueue.wire.peer_connection import Handlers, PeerPipe, PeerServer, dialled
+from txqueue.wire.limits import Admission
+from txqueue.wire.peer_connection import MOST_PEERS, Handlers, PeerPipe, dialled
 
 if TYPE_CHECKING:
     from txqueue.node.leasing.heartbeats import LeaseKeeper
@@ -92,12 +94,11 @@ class PeerNetwork(Periodic):
             Lives: self.on_lives,
             Kept: self.on_kept,
         }
-        self._server = PeerServer(
-            self._clock,
-            self._handlers,
-            self.on_disconnect,
-            is_secure=self._endpoint.credentials is not None,
+        is_secure = self._endpoint.credentials is not None
+        make = partial(
+            PeerPipe, self._clock, self._handlers, self.on_disconnect, is_secure=is_secure
         )
+        self._server = Admission(make, MOST_PEERS)
         self._port = ListeningPort(self._clock, self._endpoint, self._lifecycle)
         self._incarnation = 0
         self._told: tuple[int, ...] | None = None

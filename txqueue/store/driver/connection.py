@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg2
+from attrs import define
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE, TRANSACTION_STATUS_INERROR, Notify
 from twisted.internet.defer import CancelledError, Deferred
 
@@ -40,6 +41,7 @@ UNPREPARED = (
 )
 
 
+@define(eq=False, repr=False, slots=False)
 class Connection:
     """A connection to PostgreSQL, in autocommit unless the caller opens a transaction.
 
@@ -56,21 +58,14 @@ class Connection:
         was_silent: Whether a statement got no answer in time.
     """
 
-    def __init__(
-        self,
-        reactor: IStoreReactor,
-        application_name: str,
-        patience: float | None = None,
-        *,
-        any_moment: bool = False,
-        session: Mapping[str, str] | None = None,
-    ) -> None:
-        self._session = session
-        self._any_moment = any_moment
-        self._reactor = reactor
-        self._patience = patience
-        self._application_name = application_name
-        self._driver = Driver(reactor)
+    _reactor: IStoreReactor
+    _application_name: str
+    _patience: float | None = None
+    _any_moment: bool = False
+    _session: Mapping[str, str] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self._driver = Driver(self._reactor)
         self._is_broken = False
         self._attempt: ConnectAttempt | None = None
         self._opened_at = self._answered_at = 0.0

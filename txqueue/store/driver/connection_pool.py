@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from random import uniform
 from typing import Any, TypeVar
 
+from attrs import define
 from twisted.internet.defer import Deferred, DeferredSemaphore, TimeoutError
 from twisted.python.failure import Failure
 
@@ -52,6 +53,7 @@ class Semaphore(DeferredSemaphore):
 T = TypeVar("T")
 
 
+@define(eq=False, repr=False, slots=False)
 class ConnectionPool:
     """At most ``size`` connections, opened when first needed.
 
@@ -69,30 +71,19 @@ class ConnectionPool:
         wait: Seconds that a caller waits for a connection while all are in use; None for no limit.
     """
 
-    def __init__(
-        self,
-        reactor: IStoreReactor,
-        dsn: str,
-        size: int,
-        application_name: str,
-        *,
-        patience: float | None = None,
-        backoff: ReconnectBackoff | None = None,
-        any_moment: bool = False,
-        session: Mapping[str, str] | None = None,
-        wait: float | None = None,
-    ) -> None:
-        self._size = size
-        self._wait = wait
-        self._session = session
-        self._any_moment = any_moment
-        self._backoff = backoff
-        self._slow_hosts = SlowHosts() if backoff is None else backoff.slow_hosts
-        self._reactor = reactor
-        self._patience = patience
-        self._dsn = dsn
-        self._application_name = application_name
-        self._turns = Semaphore(size)
+    _reactor: IStoreReactor
+    _dsn: str
+    _size: int
+    _application_name: str
+    _patience: float | None = None
+    _backoff: ReconnectBackoff | None = None
+    _any_moment: bool = False
+    _session: Mapping[str, str] | None = None
+    _wait: float | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self._slow_hosts = SlowHosts() if self._backoff is None else self._backoff.slow_hosts
+        self._turns = Semaphore(self._size)
         self._idle: list[Connection] = []
         # Jitter, as all pools of a fleet may have started together.
         self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
@@ -102,14 +93,6 @@ class ConnectionPool:
     def is_busy(self) -> bool:
         """Whether all connections are lent, so that a caller would wait for one."""
         return self._turns.tokens == 0
-
-    def connection(self) -> AbstractAsyncContextManager[Connection]:
-        """Lend a connection; callers beyond the size wait for one.
-
-        Raises:
-            DatabaseUnavailable: When no connection can be made, or the pool is closed.
-        """
-        return _Lent(self)
 
     def transaction(
         self, last: Callable[[], Statement] | None = None
@@ -148,8 +131,7 @@ class ConnectionPool:
         self, sql: str, parameters: Sequence[object] = ()
     ) -> list[dict[str, Any]]:
         """Run one statement in a transaction of its own and return its rows as dictionaries."""
-        async with self.connection() as connection:
-            return await connection.query_dicts(sql, parameters)
+        return await self.lend(lambda connection: connection.query_dicts(sql, parameters))
 
     def trim(self, most: int) -> None:
         """Close idle connections beyond a number."""
@@ -215,25 +197,6 @@ class ConnectionPool:
         else:
             self._idle.append(connection)
         self._turns.release()
-
-
-class _Lent(AbstractAsyncContextManager[Connection]):
-    """A connection of a pool, lent for a block.
-
-    Blocks of jobs and clients are classes, as a generator for each costs more than the statement.
-    """
-
-    __slots__ = ("_connection", "_pool")
-
-    def __init__(self, pool: ConnectionPool) -> None:
-        self._pool = pool
-
-    async def __aenter__(self) -> Connection:
-        self._connection = await self._pool.take()
-        return self._connection
-
-    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        self._pool.put_back(self._connection)
 
 
 class _InTransaction(AbstractAsyncContextManager[Connection]):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from random import uniform
 from typing import Any
 
-from attrs import frozen
+from attrs import define, frozen
 from psycopg2.extensions import Notify
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.task import deferLater
@@ -42,6 +42,7 @@ class OwnChannel:
     probe: str
 
 
+@define(eq=False, repr=False, slots=False)
 class Listener:
     """A connection that listens on one channel, and may run statements while it is idle.
 
@@ -56,27 +57,18 @@ class Listener:
         backoff: Fails attempts to connect for a short time after a failed one.
     """
 
-    def __init__(
-        self,
-        reactor: IStoreReactor,
-        dsn: str,
-        channel: str,
-        receive: Callable[[Sequence[str]], None],
-        receive_own: Callable[[Sequence[str]], None] = lambda _: None,
-        *,
-        patience: float = PATIENCE,
-        session: Mapping[str, str] | None = None,
-        backoff: ReconnectBackoff | None = None,
-    ) -> None:
-        self._patience = patience
-        self._session = kept_alive() if session is None else session
-        self._backoff = backoff
-        self._slow_hosts = SlowHosts() if backoff is None else backoff.slow_hosts
-        self._reactor = reactor
-        self._dsn = dsn
-        self._channel = channel
-        self._receive = receive
-        self._receive_own = receive_own
+    _reactor: IStoreReactor
+    _dsn: str
+    _channel: str
+    _receive: Callable[[Sequence[str]], None]
+    _receive_own: Callable[[Sequence[str]], None] = lambda _: None
+    _patience: float = PATIENCE
+    _session: Mapping[str, str] | None = None
+    _backoff: ReconnectBackoff | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self._session = kept_alive() if self._session is None else self._session
+        self._slow_hosts = SlowHosts() if self._backoff is None else self._backoff.slow_hosts
         self._connection: Connection | None = None
         self._is_ready = False
         self._is_pooled = False

@@ -7,12 +7,15 @@ from functools import partial, wraps
 from inspect import iscoroutinefunction
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
+from attrs import define, field
+
 from txqueue.errors import TxqueueError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@define(eq=False, repr=False)
 class AwaitedCalls:
     """The calls of one object that were not awaited yet.
 
@@ -27,22 +30,12 @@ class AwaitedCalls:
         forgotten: What begins the first of those to which nothing refers any more; None for none.
     """
 
-    __slots__ = ("_error", "_lets_go", "_of", "_shows", "forgotten", "made")
-
-    def __init__(
-        self,
-        of: str,
-        error: type[TxqueueError],
-        *,
-        shows: int = 0,
-        lets_go: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._of = of
-        self._error = error
-        self._shows = shows
-        self._lets_go = lets_go
-        self.made: set[partial[Any]] = set()
-        self.forgotten: partial[Any] | None = None
+    _of: str
+    _error: type[TxqueueError]
+    _shows: int = 0
+    _lets_go: Callable[[], bool] = lambda: False
+    made: set[partial[Any]] = field(factory=set, init=False)
+    forgotten: partial[Any] | None = field(default=None, init=False)
 
     def check(self) -> None:
         """Check at the end that all calls were awaited.

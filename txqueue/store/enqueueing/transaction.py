@@ -17,6 +17,7 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, Final, Self, Unpack
 
+from attrs import define
 from psycopg2.errors import InvalidSavepointSpecification
 from twisted.internet.defer import Deferred, succeed
 
@@ -118,6 +119,7 @@ _COALESCE_INTO: Final = """
         later => %s)"""
 
 
+@define(eq=False, repr=False, slots=False)
 class Transaction:
     """A database transaction, made by `WorkQueue.transaction` or `RunningJob.transaction`.
 
@@ -128,20 +130,14 @@ class Transaction:
         ends: The running job that the commit completes, if it does: its unique key is free then.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        schema: str,
-        dispatch: DirectDispatch | None = None,
-        *,
-        ends: int | None = None,
-    ) -> None:
+    _connection: Connection
+    _schema: str
+    _dispatch: DirectDispatch | None = None
+    _ends: int | None = None
+
+    def __attrs_post_init__(self) -> None:
         self.unawaited = AwaitedCalls("txn", TransactionMisused)
-        self._ends = ends
         self._result: Any = None
-        self._connection = connection
-        self._schema = schema
-        self._dispatch = dispatch
         self._is_open = True
         self._is_busy = False
         self._was_ended_inside = False

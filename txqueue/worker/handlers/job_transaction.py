@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final
 
-from attrs import astuple
+from attrs import astuple, define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
@@ -67,6 +67,9 @@ class OwnTransactions:
     Attributes:
         connections: The connections for handlers.
         steps: Reads and writes the steps of jobs.
+        schema: The name of the schema.
+        longest_result: The longest result of a job, in bytes of JSON text.
+        complete_one: The statement that completes a job.
     """
 
     def __init__(
@@ -82,15 +85,15 @@ class OwnTransactions:
         pool = partial(ConnectionPool, reactor, dsn, session=of_a_worker())
         self.connections = pool(MOST_CONNECTIONS, f"txqueue worker {name}")
         self._completing = pool(MOST_COMPLETING, f"txqueue worker {name}")
-        self._schema = schema
+        self.schema = schema
         self.steps = StepStore(reactor, lambda: self._free, schema, longest_result, steps_limit)
-        self._longest_result = longest_result
-        self._complete_one = _COMPLETE_ONE.format(schema=schema)
+        self.longest_result = longest_result
+        self.complete_one = _COMPLETE_ONE.format(schema=schema)
 
     def open(self, job: RunningJob) -> AbstractAsyncContextManager[Transaction]:
         """Open a transaction whose commit completes a job and enqueues its follow-up work."""
         pool = self._free if job.has_returned else self.connections
-        return _Completing(job, pool, self._schema, self._complete_one, self._longest_result)
+        return _Completing(self, job, pool)
 
     async def note_late(self, job: RunningJob, what: str, text: str) -> None:
         """Store what came of a handler whose transaction had completed its job before.
@@ -103,7 +106,7 @@ class OwnTransactions:
         Raises:
             InvalidWork: When other jobs may have read before that the job has no result.
         """
-        statement = _NOTE_LATE.format(schema=self._schema, what=what)
+        statement = _NOTE_LATE.format(schema=self.schema, what=what)
         rows = await self._free.query(statement, (*astuple(job.token), job.id, text))
         if rows == [(False,)]:
             raise InvalidWork(
@@ -124,25 +127,15 @@ class OwnTransactions:
 class _Completing(AbstractAsyncContextManager[Transaction]):
     """A transaction whose commit completes a job; a class, as many jobs do little else."""
 
-    __slots__ = ("_complete_one", "_job", "_lent", "_longest_result", "_schema", "_txn")
+    __slots__ = ("_job", "_lent", "_own", "_txn")
 
-    def __init__(
-        self,
-        job: RunningJob,
-        pool: ConnectionPool,
-        schema: str,
-        complete_one: str,
-        longest_result: int,
-    ) -> None:
-        self._job = job
-        self._longest_result = longest_result
-        self._schema = schema
-        self._complete_one = complete_one
+    def __init__(self, own: OwnTransactions, job: RunningJob, pool: ConnectionPool) -> None:
+        self._own, self._job = own, job
         self._lent = entered(pool.transaction(self._completion))
 
     async def __aenter__(self) -> Transaction:
         connection = await self._lent.__aenter__()
-        self._txn = Transaction(connection, self._schema, ends=self._job.id)
+        self._txn = Transaction(connection, self._own.schema, ends=self._job.id)
         change(self._job, within=self._txn)
         return self._txn
 
@@ -164,7 +157,7 @@ class _Completing(AbstractAsyncContextManager[Transaction]):
     async def _end(self, *, is_failed: bool) -> None:
         try:
             if not is_failed:
-                take_result(self._job, self._txn, self._longest_result)
+                take_result(self._job, self._txn, self._own.longest_result)
                 if self._job.follow_ups:
                     await enqueue_follow_ups(self._job, self._txn)
         finally:
@@ -174,7 +167,7 @@ class _Completing(AbstractAsyncContextManager[Transaction]):
     def _completion(self) -> Statement:
         job = self._job
         token, lane = job.token, job.assignment.lane
-        return self._complete_one, (
+        return self._own.complete_one, (
             *(token.incarnation, token.assignment, job.id),
             *(job.result, job.last_progress, lane, job.settled_cost),
         )
@@ -229,17 +222,14 @@ def one_at_most(
     return partial(_OnlyOne, opener, committed)
 
 
+@define(eq=False, repr=False)
 class _OnlyOne(AbstractAsyncContextManager[Transaction]):
     """A run's own transaction, if it has no other."""
 
-    __slots__ = ("_committed", "_job", "_opened", "_opener")
-
-    def __init__(
-        self, opener: OpenTransaction, committed: Callable[[RunningJob], None], job: RunningJob
-    ) -> None:
-        self._opener = opener
-        self._committed = committed
-        self._job = job
+    _opener: OpenTransaction
+    _committed: Callable[[RunningJob], None]
+    _job: RunningJob
+    _opened: AbstractAsyncContextManager[Transaction] = field(init=False)
 
     async def __aenter__(self) -> Transaction:
         job = self._job

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack, overload
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from txqueue.errors import InvalidWork, TransactionMisused, TxqueueError
 from txqueue.model.assignment import AssignedJob, Assignment, JobKey
@@ -43,180 +43,6 @@ NO_PROGRESS: Final = "null"
 """The last progress of a job that has steps and has reported none: its end is then written by
 itself, with its steps, as that of a job with progress.
 """
-
-
-class DurableJob:
-    """The part of a `RunningJob` that is about steps, waits and calls.
-
-    A handler runs from its top again when it goes on. A step that is done is not done again, but
-    returns what it returned. The name of a step is its identity: no order is checked.
-    """
-
-    __slots__ = ()
-
-    @overload
-    async def step(
-        self, name: str, function: Callable[..., Awaitable[R]], *args: Any, **options: Any
-    ) -> R: ...
-
-    @overload
-    async def step(
-        self, name: str, function: Callable[..., R], *args: Any, **options: Any
-    ) -> R: ...
-
-    @awaited  # type: ignore[misc]  # of a decorated method mypy compares self by position
-    async def step(
-        self, name: str, function: Callable[..., Any], *args: Any, **options: Any
-    ) -> Any:
-        """Call a function once, also if the handler runs again, and return its result.
-
-        The result is kept once the function has returned: a function whose process dies before that
-        is called again, so its effects outside of the database must be idempotent.
-
-        Args:
-            name: The name of the step, used once in a run; in a loop, ``f"page {number}"``.
-            function: A function, or one that returns a coroutine or a Deferred. Later runs decode
-                its result by the annotation of what it returns.
-            args: Its arguments.
-            options: Its named arguments; and ``retry``, a `Retry` for short waits between several
-                calls of it. Without one an error is the job's.
-
-        Returns:
-            What the function returns, as a later run would read it.
-
-        Raises:
-            InvalidWork: When the name is used twice in a run, or the result does not fit JSON or
-                its annotation.
-            TokenLost: When the job has been assigned elsewhere since.
-        """
-        return await self.its_steps().step(name, function, args, options, result_type(function))
-
-    def step_transaction(self, name: str) -> AbstractAsyncContextManager[StepTransaction]:
-        """Open a transaction that is a step: its writes and its result are committed once.
-
-        Args:
-            name: The name of the step.
-
-        Returns:
-            An asynchronous context manager whose value is a `StepTransaction`. If its ``is_done``
-            is true, an earlier run has committed it: skip what the block does. Otherwise use its
-            ``txn``, and set its ``result``.
-
-        Raises:
-            DatabaseUnavailable: When no connection can be made; if the handler lets the error
-                propagate, the job runs again soon and no attempt is spent.
-            TokenLost: At its end, when the job has been assigned elsewhere since; the transaction
-                is rolled back.
-        """
-        begin = partial(RunningJob.step_transaction, self, name)
-        return _OfCoroutine(self.its_steps().transaction(name), self, begin)
-
-    @awaited
-    async def wait_for(
-        self,
-        name: str,
-        annotation: Any = Any,
-        *,
-        timeout: float | timedelta | None = None,
-        signal: str | None = None,
-        hold_group: bool = False,
-    ) -> Any:
-        """Return the value of a signal; until it comes, the job takes no worker.
-
-        If the signal is not there, this raises `Suspended`, which ends the run and which the
-        handler must let through. The handler runs again once `WorkQueue.signal` has sent the
-        signal. A signal that came before this call is kept. A wait spends no attempt.
-
-        Args:
-            name: The name of the step.
-            annotation: The type as which the value is read, such as ``bool``; `explain` and the
-                dashboard name it.
-            timeout: How long to wait, from the first call on; None for no limit.
-            signal: The name of the signal, if several steps wait for signals of one name; else it
-                is the name of the step.
-            hold_group: Whether the job meanwhile keeps its place in its group, so that no other
-                job of the group starts in its place.
-
-        Returns:
-            The value that was sent with the signal.
-
-        Raises:
-            TimedOut: When the time is over. Later runs raise it, too.
-        """
-        steps = self.its_steps()
-        return await steps.wait_for(name, timeout, signal, annotation, hold_group=hold_group)
-
-    @awaited
-    async def sleep(
-        self, name: str, length: float | timedelta, *, hold_group: bool = False
-    ) -> None:
-        """Wait for a time; meanwhile the job takes no worker.
-
-        Args:
-            name: The name of the step.
-            length: How long, from the first call on.
-            hold_group: As for `wait_for`.
-        """
-        await self.its_steps().sleep(name, length, hold_group=hold_group)
-
-    @awaited
-    async def call(
-        self,
-        name: str,
-        work: WorkItem,
-        *,
-        hold_group: bool = False,
-        **options: Unpack[EnqueueOptions],
-    ) -> Any:
-        """Enqueue a job once and return its result; until it ends, this job takes no worker.
-
-        Args:
-            name: The name of the step.
-            work: The work of the other job.
-            hold_group: As for `wait_for`; a job that calls one of its own group frees its place all
-                the same, as the other one could not start.
-            options: As for `WorkQueue.enqueue`.
-
-        Returns:
-            The result of the other job.
-
-        Raises:
-            DatabaseUnavailable: When no connection can be made, as by `step_transaction`.
-            JobFailed: When it has failed or was cancelled.
-            Refused: When it would wait for the end of this job, whose unique key it has.
-        """
-        return await self.its_steps().call(name, work, dict(options), hold_group=hold_group)
-
-    def cursor(self, name: str, start: Any = 0) -> StepCursor:
-        """Return an asynchronous iterator over positions, of which the last survives a restart.
-
-        Each turn of the loop is a step: the position is kept after it. A number's next position is
-        one more; set ``following`` for another one, such as a key, or None to end the loop.
-
-        Args:
-            name: The name of the step.
-            start: The first position.
-        """
-        from txqueue.worker.handlers.step_scopes import StepCursor
-
-        return StepCursor(self, name, start)
-
-    def its_steps(self) -> JobSteps:
-        """Return the steps of this run."""
-        raise NotImplementedError
-
-    @property
-    def unawaited(self) -> AwaitedCalls:
-        """The calls that were not awaited."""
-        raise NotImplementedError
-
-
-def no_store(job_id: int) -> InvalidWork:
-    """Return the error for a job that runs where no steps can be kept."""
-    return InvalidWork(
-        f"job {job_id} runs where no steps are kept",
-        "run it by a node; jobs of worksets have no steps",
-    )
 
 
 LONGEST_NOTE = 200
@@ -283,7 +109,7 @@ class _OfCoroutine(AbstractAsyncContextManager[R]):
     __slots__ = ("_begin", "_is_entered", "_job", "_opened")
 
     def __init__(
-        self, opened: AbstractAsyncContextManager[R], job: DurableJob, begin: partial[Any]
+        self, opened: AbstractAsyncContextManager[R], job: RunningJob, begin: partial[Any]
     ) -> None:
         self._opened, self._job, self._begin = opened, job, begin
         self._is_entered = False
@@ -331,7 +157,39 @@ class Parents:
     ids: Sequence[int] | None = None
 
 
-class RunningJob(DurableJob):
+@define(eq=False, repr=False, weakref_slot=False)
+class _JobState:
+    """What a `RunningJob` is made of; its attributes can be set until the class is changed."""
+
+    id: int
+    assignment: HeldAssignment
+    attempt: int
+    weight: int
+    work_type: str
+    terms: Any
+    _open: OpenTransaction
+    has_returned: bool = field(default=False, init=False)
+    is_completed: bool = field(default=False, init=False)
+    cancelled_by: str | None = field(default=None, init=False)
+    is_ended: bool = field(default=False, init=False)
+    follow_ups: Sequence[tuple[WorkItem, EnqueueOptions]] = field(default=(), init=False)
+    result: str | None = field(default=None, init=False)
+    within: Transaction | None = field(default=None, init=False)
+    phase: TransactionPhase | None = field(default=None, init=False)
+    last_progress: str | None = field(default=None, init=False)
+    log: RunLog | None = field(default=None, init=False)
+    span: Run | None = field(default=None, init=False)
+    unavailable: Exception | None = field(default=None, init=False)
+    _has_beaten: bool = field(default=False, init=False)
+    _progress: str | None = field(default=None, init=False)
+    # Absent until they are needed.
+    _handler: Waiting = field(init=False)
+    _its_steps: JobSteps = field(init=False)
+    _calls: AwaitedCalls = field(init=False)
+    _cost: float = field(init=False)
+
+
+class RunningJob(_JobState):
     """A job while its handler runs; the argument of `perform`. A handler can set only its cost.
 
     Attributes:
@@ -358,59 +216,7 @@ class RunningJob(DurableJob):
         unavailable: The error of a run whose own transaction got no connection.
     """
 
-    id: int
-    assignment: HeldAssignment
-    attempt: int
-    weight: int
-    work_type: str
-    has_returned: bool
-    is_completed: bool
-    cancelled_by: str | None
-    is_ended: bool
-    terms: Any
-    follow_ups: Sequence[tuple[WorkItem, EnqueueOptions]]
-    result: str | None
-    within: Transaction | None
-    phase: TransactionPhase | None
-    last_progress: str | None
-    log: RunLog | None
-    span: Run | None
-    unavailable: Exception | None
-    _open: OpenTransaction
-    _handler: Waiting
-    _has_beaten: bool
-    _progress: str | None
-    _its_steps: JobSteps
-    _calls: AwaitedCalls
-    _cost: float
-
-    __slots__ = (
-        "_calls",
-        "_cost",
-        "_handler",
-        "_has_beaten",
-        "_its_steps",
-        "_open",
-        "_progress",
-        "assignment",
-        "attempt",
-        "cancelled_by",
-        "follow_ups",
-        "has_returned",
-        "id",
-        "is_completed",
-        "is_ended",
-        "last_progress",
-        "log",
-        "phase",
-        "result",
-        "span",
-        "terms",
-        "unavailable",
-        "weight",
-        "within",
-        "work_type",
-    )
+    __slots__ = ()
 
     @property
     def cost(self) -> float:
@@ -605,7 +411,10 @@ class RunningJob(DurableJob):
             from txqueue.worker.handlers.steps import JobSteps
 
             if self.assignment.steps is None:
-                raise no_store(self.id)
+                raise InvalidWork(
+                    f"job {self.id} runs where no steps are kept",
+                    "run it by a node; jobs of worksets have no steps",
+                )
             is_first = not (self.terms or {}).get("steps")
             change(self, _its_steps=JobSteps(self, self.assignment.steps, is_first=is_first))
             self.write_end_apart()
@@ -698,21 +507,162 @@ class RunningJob(DurableJob):
 
         return [work_of(work_type, json.loads(payload)) for work_type, payload in ended]
 
+    # A handler runs from its top again when it goes on: a step that is done is not done again, but
+    # returns what it returned. The name of a step is its identity: no order is checked.
+
+    @overload
+    async def step(
+        self, name: str, function: Callable[..., Awaitable[R]], *args: Any, **options: Any
+    ) -> R: ...
+
+    @overload
+    async def step(
+        self, name: str, function: Callable[..., R], *args: Any, **options: Any
+    ) -> R: ...
+
+    @awaited  # type: ignore[misc]  # of a decorated method mypy compares self by position
+    async def step(
+        self, name: str, function: Callable[..., Any], *args: Any, **options: Any
+    ) -> Any:
+        """Call a function once, also if the handler runs again, and return its result.
+
+        The result is kept once the function has returned: a function whose process dies before that
+        is called again, so its effects outside of the database must be idempotent.
+
+        Args:
+            name: The name of the step, used once in a run; in a loop, ``f"page {number}"``.
+            function: A function, or one that returns a coroutine or a Deferred. Later runs decode
+                its result by the annotation of what it returns.
+            args: Its arguments.
+            options: Its named arguments; and ``retry``, a `Retry` for short waits between several
+                calls of it. Without one an error is the job's.
+
+        Returns:
+            What the function returns, as a later run would read it.
+
+        Raises:
+            InvalidWork: When the name is used twice in a run, or the result does not fit JSON or
+                its annotation.
+            TokenLost: When the job has been assigned elsewhere since.
+        """
+        return await self.its_steps().step(name, function, args, options, result_type(function))
+
+    def step_transaction(self, name: str) -> AbstractAsyncContextManager[StepTransaction]:
+        """Open a transaction that is a step: its writes and its result are committed once.
+
+        Args:
+            name: The name of the step.
+
+        Returns:
+            An asynchronous context manager whose value is a `StepTransaction`. If its ``is_done``
+            is true, an earlier run has committed it: skip what the block does. Otherwise use its
+            ``txn``, and set its ``result``.
+
+        Raises:
+            DatabaseUnavailable: When no connection can be made; if the handler lets the error
+                propagate, the job runs again soon and no attempt is spent.
+            TokenLost: At its end, when the job has been assigned elsewhere since; the transaction
+                is rolled back.
+        """
+        begin = partial(RunningJob.step_transaction, self, name)
+        return _OfCoroutine(self.its_steps().transaction(name), self, begin)
+
+    @awaited
+    async def wait_for(
+        self,
+        name: str,
+        annotation: Any = Any,
+        *,
+        timeout: float | timedelta | None = None,
+        signal: str | None = None,
+        hold_group: bool = False,
+    ) -> Any:
+        """Return the value of a signal; until it comes, the job takes no worker.
+
+        If the signal is not there, this raises `Suspended`, which ends the run and which the
+        handler must let through. The handler runs again once `WorkQueue.signal` has sent the
+        signal. A signal that came before this call is kept. A wait spends no attempt.
+
+        Args:
+            name: The name of the step.
+            annotation: The type as which the value is read, such as ``bool``; `explain` and the
+                dashboard name it.
+            timeout: How long to wait, from the first call on; None for no limit.
+            signal: The name of the signal, if several steps wait for signals of one name; else it
+                is the name of the step.
+            hold_group: Whether the job meanwhile keeps its place in its group, so that no other
+                job of the group starts in its place.
+
+        Returns:
+            The value that was sent with the signal.
+
+        Raises:
+            TimedOut: When the time is over. Later runs raise it, too.
+        """
+        steps = self.its_steps()
+        return await steps.wait_for(name, timeout, signal, annotation, hold_group=hold_group)
+
+    @awaited
+    async def sleep(
+        self, name: str, length: float | timedelta, *, hold_group: bool = False
+    ) -> None:
+        """Wait for a time; meanwhile the job takes no worker.
+
+        Args:
+            name: The name of the step.
+            length: How long, from the first call on.
+            hold_group: As for `wait_for`.
+        """
+        await self.its_steps().sleep(name, length, hold_group=hold_group)
+
+    @awaited
+    async def call(
+        self,
+        name: str,
+        work: WorkItem,
+        *,
+        hold_group: bool = False,
+        **options: Unpack[EnqueueOptions],
+    ) -> Any:
+        """Enqueue a job once and return its result; until it ends, this job takes no worker.
+
+        Args:
+            name: The name of the step.
+            work: The work of the other job.
+            hold_group: As for `wait_for`; a job that calls one of its own group frees its place all
+                the same, as the other one could not start.
+            options: As for `WorkQueue.enqueue`.
+
+        Returns:
+            The result of the other job.
+
+        Raises:
+            DatabaseUnavailable: When no connection can be made, as by `step_transaction`.
+            JobFailed: When it has failed or was cancelled.
+            Refused: When it would wait for the end of this job, whose unique key it has.
+        """
+        return await self.its_steps().call(name, work, dict(options), hold_group=hold_group)
+
+    def cursor(self, name: str, start: Any = 0) -> StepCursor:
+        """Return an asynchronous iterator over positions, of which the last survives a restart.
+
+        Each turn of the loop is a step: the position is kept after it. A number's next position is
+        one more; set ``following`` for another one, such as a key, or None to end the loop.
+
+        Args:
+            name: The name of the step.
+            start: The first position.
+        """
+        from txqueue.worker.handlers.step_scopes import StepCursor
+
+        return StepCursor(self, name, start)
+
 
 def _done() -> Awaitable[None]:
     # Imported late: annotations name this module's classes where nothing else needs Twisted.
     from twisted.internet.defer import succeed
 
     return succeed(None)
-
-
-class _Unfrozen(RunningJob):
-    """A job whose attributes can be set, until it becomes a `RunningJob`."""
-
-    __slots__ = ()
-    # Both, or the interpreter calls them by a slow path.
-    __setattr__ = object.__setattr__  # type: ignore[assignment]
-    __delattr__ = object.__delattr__
 
 
 def begun(assigned: AssignedJob, held: HeldAssignment, opener: OpenTransaction) -> RunningJob:
@@ -723,31 +673,19 @@ def begun(assigned: AssignedJob, held: HeldAssignment, opener: OpenTransaction) 
         held: Its assignment.
         opener: Opens the job's own transaction.
     """
-    job = _Unfrozen()
-    job.id = assigned.job_id
-    job.attempt = assigned.attempt
-    job.weight = assigned.weight
-    job.work_type = assigned.work_type
-    job.has_returned = False
-    job.is_completed = False
-    job.cancelled_by = None
-    job.is_ended = False
-    job.terms = assigned.terms
-    job.follow_ups = ()
-    job.result = None
-    job.within = None
-    job.phase = None
-    job.assignment = held
-    job._open = opener
-    job._has_beaten = False
-    job._progress = None
-    job.last_progress = None
-    job.log = None
-    job.span = None
-    job.unavailable = None
+    job: Any = _JobState(
+        assigned.job_id,
+        held,
+        assigned.attempt,
+        assigned.weight,
+        assigned.work_type,
+        assigned.terms,
+        opener,
+    )
     # Cheaper than to set each attribute of a class that forbids it.
-    job.__class__ = RunningJob  # type: ignore[assignment]
-    return job
+    job.__class__ = RunningJob
+    running: RunningJob = job
+    return running
 
 
 def handler_of(job: RunningJob) -> Waiting | None:

@@ -9,7 +9,7 @@ from txqueue.model.results import step_text
 
 if TYPE_CHECKING:
     from txqueue.store.enqueueing.transaction import Transaction
-    from txqueue.worker.handlers.running_job import DurableJob
+    from txqueue.worker.handlers.running_job import RunningJob
 
 
 class StepTransaction:
@@ -66,7 +66,7 @@ class StepCursor:
         following: The position after this one; an integer's is the next one by itself.
     """
 
-    def __init__(self, job: DurableJob, name: str, start: Any) -> None:
+    def __init__(self, job: RunningJob, name: str, start: Any) -> None:
         self._job = job
         self._name = name
         self._start = start

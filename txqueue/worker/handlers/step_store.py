@@ -43,6 +43,7 @@ class _Entry:
     written: Deferred[str | None] = field(factory=Deferred)
 
 
+@define(eq=False, repr=False, slots=False)
 class StepStore:
     """Reads and writes the steps of a worker's jobs.
 
@@ -57,21 +58,13 @@ class StepStore:
         limit: The same.
     """
 
-    def __init__(
-        self,
-        reactor: IStoreReactor,
-        pool: Callable[[], ConnectionPool],
-        schema: str,
-        longest_result: int,
-        limit: int = STEPS_LIMIT,
-    ) -> None:
-        self.limit = limit
-        self._reactor = reactor
-        self._pool = pool
-        self._schema = schema
-        self._longest_result = longest_result
-        self._entries: list[_Entry] = []
-        self._is_writing = False
+    _reactor: IStoreReactor
+    _pool: Callable[[], ConnectionPool]
+    _schema: str
+    _longest_result: int
+    limit: int = STEPS_LIMIT
+    _entries: list[_Entry] = field(factory=list, init=False)
+    _is_writing: bool = field(default=False, init=False)
 
     async def load(self, job_id: int) -> list[Memo]:
         """Return the steps of a job that its earlier runs have left."""

@@ -25,7 +25,7 @@ from typing import (
     cast,
 )
 
-from attrs import frozen
+from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
@@ -151,6 +151,7 @@ class _Asked:
 _Replies: TypeAlias = "SimpleQueue[Ended | _Asked]"
 
 
+@define(eq=False, repr=False, slots=False)
 class ReactorCalls:
     """The calls of one function in a thread, which wait for the reactor's thread.
 
@@ -163,15 +164,12 @@ class ReactorCalls:
         is_apart: Whether the function runs in another thread than the reactor's.
     """
 
-    def __init__(
-        self, job: RunningJob, call: Callable[..., object], *, is_apart: bool = True
-    ) -> None:
-        self._job = job
-        self._call = call
-        self._is_apart = is_apart
-        self._waiting: dict[Deferred[Any], Callable[[Ended], object]] = {}
-        self._entered: list[AbstractAsyncContextManager[Any]] = []
-        self._is_over = False
+    _job: RunningJob
+    _call: Callable[..., object]
+    _is_apart: bool = True
+    _waiting: dict[Deferred[Any], Callable[[Ended], object]] = field(factory=dict, init=False)
+    _entered: list[AbstractAsyncContextManager[Any]] = field(factory=list, init=False)
+    _is_over: bool = field(default=False, init=False)
 
     def wait(self, awaitable: Awaitable[R], *, is_exit: bool = False) -> R:
         """Wait in the thread for what the reactor's thread awaits.

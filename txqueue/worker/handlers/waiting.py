@@ -12,7 +12,7 @@ from contextvars import Context
 from functools import partial
 from typing import Any, Final, cast
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
@@ -141,17 +141,15 @@ def _unfit() -> TypeError:
     )
 
 
+@define(eq=False, repr=False)
 class _Started:
     """A coroutine that continues in its context after having been driven to its first wait."""
 
-    def __init__(
-        self, context: Context, coroutine: Coroutine[Any, Any, Any], awaited: Deferred[Any]
-    ) -> None:
-        self._context = context
-        self._coroutine = coroutine
-        self._awaited = awaited
-        self._is_closed = False
-        self._turns = 0
+    _context: Context
+    _coroutine: Coroutine[Any, Any, Any]
+    _awaited: Deferred[Any]
+    _is_closed: bool = field(default=False, init=False)
+    _turns: int = field(default=0, init=False)
 
     def turns(self) -> int:
         """Return how often the coroutine was continued."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Set
 from contextlib import AbstractContextManager
 from itertools import chain, repeat
 
-from attrs import evolve
+from attrs import Factory, define, evolve
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
@@ -52,6 +52,7 @@ _COROUTINE = "Does it swallow CancelledError? That is an Exception: raise it aga
 _THREAD = "A function in a thread must check job.is_cancelled, and goes on until it returns"
 
 
+@define(eq=False, repr=False, slots=False)
 class Performer:
     """Runs the jobs of one worker process.
 
@@ -68,32 +69,23 @@ class Performer:
         hooks: Returns what is called for each failed attempt.
     """
 
-    def __init__(
-        self,
-        reactor: IStoreReactor,
-        threads: HandlerThreads,
-        capacity: int,
-        report: Report,
-        open_transaction: OpenTransaction,
-        *,
-        work_through: WorkThrough | None = None,
-        steps: StepStore | None = None,
-        in_flight: InFlight | None = None,
-        longest_result: int = RESULT_LIMIT,
-        hooks: Callable[[], Iterable[FailureHook]] = failure_hooks,
-    ) -> None:
-        self._in_flight = in_flight or InFlight(capacity)
-        self._reactor = reactor
-        self._threads = threads
-        self._capacity = capacity
-        self._report = report
-        self._open_transaction = one_at_most(open_transaction, self._committed)
-        self._work_through = work_through
-        self._steps = steps
+    _reactor: IStoreReactor
+    _threads: HandlerThreads
+    _capacity: int
+    _report: Report
+    _open_transaction: OpenTransaction
+    _work_through: WorkThrough | None = None
+    _steps: StepStore | None = None
+    _in_flight: InFlight = Factory(lambda self: InFlight(self._capacity), takes_self=True)
+    _longest_result: int = RESULT_LIMIT
+    _hooks: Callable[[], Iterable[FailureHook]] = failure_hooks
+
+    def __attrs_post_init__(self) -> None:
+        self._open_transaction = one_at_most(self._open_transaction, self._committed)
         self._waiting = Backlog()
         self._running: dict[RunningJob, WaitingRun] = {}
         self._running_weight = 0
-        self._outlived = Outlived(threads, capacity, report, self._outlived_over)
+        self._outlived = Outlived(self._threads, self._capacity, self._report, self._outlived_over)
         self._kinds: dict[str, Kind] = {}
         self._burst = 1
         self._lease_until = float("inf")
@@ -102,19 +94,19 @@ class Performer:
         self._watch = Watch(
             self._reactor.seconds, self._running.values, self._report.start, self._abandon
         )
-        self._failures = FailureLog(self._reactor.seconds, report.log_text, hooks)
+        self._failures = FailureLog(self._reactor.seconds, self._report.log_text, self._hooks)
         self._ends = Endings(
-            report,
-            runs=self._runs,
-            failures=self._failures,
-            in_flight=self._in_flight,
-            complete=self._complete,
-            longest_result=longest_result,
+            self._report,
+            self._runs,
+            self._failures,
+            self._in_flight,
+            self._complete,
+            self._longest_result,
         )
-        self._turns = Turns(reactor, self._start_jobs, self._report_ends)
+        self._turns = Turns(self._reactor, self._start_jobs, self._report_ends)
         self._is_reporting = False
         self._beat = LoopingCall(self._look)
-        self._beat.clock = reactor
+        self._beat.clock = self._reactor
 
     def start(self) -> None:
         """Start reporting long runs and detecting hung ones."""

@@ -1,7 +1,7 @@
 """A few connections that heal, as far as it shows without a database."""
 
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
@@ -98,8 +98,13 @@ def lend(pool: ConnectionPool) -> tuple[list[Wire], Deferred[None]]:
     return lent, back
 
 
-def _wires(pool: ConnectionPool) -> AbstractAsyncContextManager[Wire]:
-    return pool.connection()  # type: ignore[return-value]  # the fixture put wires in
+@asynccontextmanager
+async def _wires(pool: ConnectionPool) -> AsyncIterator[Wire]:
+    connection: Any = await pool.take()
+    try:
+        yield connection
+    finally:
+        pool.put_back(connection)
 
 
 async def test_one_connection_serves_one_after_the_other(
