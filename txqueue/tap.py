@@ -15,6 +15,7 @@ from twisted.python import usage
 
 from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.logs.setup import choose_log
+from txqueue.model.names_elsewhere import option_elsewhere
 from txqueue.model.work_item import known_work_types
 from txqueue.node.application import import_work_items
 from txqueue.node.master_process import install_reactor, prepare_process, running_reactor
@@ -128,9 +129,10 @@ class Options(usage.Options):
         except usage.UsageError as error:
             word = str(error).removeprefix("option ").partition(" ")[0]
             is_of_twistd = self.parent is not None and word.lstrip("-") in self.parent.synonyms
-            remedy = f"write it before txqueue: twistd {word} txqueue"
-            remedy = remedy if is_of_twistd else f"see: {_TYPED} --help"
-            sys.exit(f"{_TYPED}: {error}; {remedy}")
+            remedy = f"write it before txqueue: twistd {word} txqueue" if is_of_twistd else ""
+            remedy = remedy or option_elsewhere(word, ["--app", *map("--{}".format, _OPTIONS)])
+            said = "; ".join(filter(None, (str(error).rstrip("."), remedy)))
+            sys.exit(f"{_TYPED}: {said}; see: {_TYPED} --help")
 
     def postOptions(self) -> None:
         """Check all options before anything starts, and report an error as one line."""

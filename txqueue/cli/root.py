@@ -19,7 +19,7 @@ from txqueue.cli.output import discard_output, prepare_streams
 from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.model.operator_acts import WORDS
 
-INSTALL = "pip install txqueue-torture"
+INSTALL = "pip install . ./laboratory, in a checkout of txqueue"
 _LABORATORY = ("bench", "torture")
 
 

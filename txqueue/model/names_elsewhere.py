@@ -69,6 +69,17 @@ _OF_COMMANDS: Final = _by_name(
         "txqueue cancel --all --queue QUEUE": "purge empty clear flush",
     }
 )
+_OF_NODES: Final = _by_name(
+    {
+        "--app MODULE": "A module include",
+        "--app MODULE alone: any node fires schedules": "B beat",
+        "--workers N": "c concurrency processes num_workers",
+        "--queues NAMES": "Q queue queue_name",
+        "--name NAME": "hostname node_name",
+        "--worker-jobs N": "max_tasks_per_child max_jobs",
+        "--worker-memory MIB": "max_memory_per_child",
+    }
+)
 _OF_STATES: Final = _by_name(
     {
         "waiting": "scheduled delayed deferred retrying blocked",
@@ -102,8 +113,10 @@ def option_elsewhere(option: str, known: Collection[str]) -> str:
     """
     name = option.lstrip("-").replace("-", "_")
     _, text = OF_CLASSES.get(name) or _OF_CALLS.get(name) or ("", _OF_COMMANDS.get(name, ""))
-    is_known = text.split(" ")[0] in known or text.startswith(("txqueue", "twistd"))
-    return f"write {text}" if is_known else ""
+    for each in (_OF_NODES.get(name, ""), text):
+        if each.split(" ")[0] in known or each.startswith(("txqueue", "twistd")):
+            return f"write {each}"
+    return ""
 
 
 def state_elsewhere(name: str) -> str:

@@ -165,7 +165,7 @@ def test_the_help_of_a_command_that_is_not_installed(monkeypatch: pytest.MonkeyP
     """The help says how to install the command."""
     monkeypatch.setattr("txqueue.cli.root._LABORATORY", ("absent",))
     shown = CliRunner().invoke(root, ["absent", "--help"]).output
-    assert "Run: pip install txqueue-torture" in shown
+    assert "Run: pip install . ./laboratory" in shown
     assert "WORDS" not in shown
 
 

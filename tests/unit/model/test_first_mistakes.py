@@ -130,6 +130,10 @@ def test_a_policy_by_the_name_of_another_queue(name: str, value: object, said: s
         ("--nodaemon", "write it before txqueue: twistd --nodaemon txqueue"),
         ("-n", "write it before txqueue: twistd -n txqueue"),
         ("--wrkers", "option --wrkers not recognized; see: twistd txqueue --help"),
+        ("-c", "option -c not recognized; write --workers N; see"),
+        ("-Q", "write --queues NAMES"),
+        ("--concurrency", "write --workers N"),
+        ("worker", "Wrong number of arguments; see"),
     ],
 )
 def test_an_option_in_the_place_of_a_node_s(option: str, said: str) -> None:

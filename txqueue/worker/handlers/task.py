@@ -49,6 +49,9 @@ J = TypeVar("J", "RunningJob", "ThreadJob")
 _JOB: Final = re.compile(r"(?:\w+\.)*(?:RunningJob|ThreadJob)")
 # What other queues pass first has such names.
 _NAMES_OF_JOBS: Final = frozenset({"self", "job", "task", "context", "ctx"})
+_CALLS_ELSEWHERE: Final = frozenset(
+    ("apply", "apply_async", "defer", "delay", "enqueue", "kiq", "s", "send", "si")
+)
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -107,6 +110,13 @@ class Task(Generic[P, Q, R]):
             TypeError: When the function does not take the arguments.
         """
         return self.item(*args, **kwargs)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            said = "; enqueue its work: enqueue(connection, task.work(...))"
+            said = said if name in _CALLS_ELSEWHERE else ""
+            raise AttributeError(f"a task has no attribute {name!r}{said}", name=name, obj=self)
 
     @property
     def work_type(self) -> str:

@@ -74,6 +74,13 @@ async def test_a_worker_calls_the_function_with_the_arguments_of_work(
     assert await greet(name, times, at=at, to=to) == (name, times, at, to)
 
 
+def test_the_calls_of_other_queues_are_told_ours() -> None:
+    """As an attribute that is missing, so that what looks for one finds none."""
+    with pytest.raises(AttributeError, match=r"no attribute 'delay'; .*enqueue\(connection, task"):
+        greet.delay("Ada")  # type: ignore[attr-defined]
+    assert not hasattr(greet, "unknown")
+
+
 def test_a_call_is_a_call() -> None:
     """With the job as a test gives it, and without any queue."""
     job: Any = "job"
