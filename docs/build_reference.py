@@ -378,7 +378,8 @@ def _class(node: ast.ClassDef) -> Iterator[str]:
     sections = [each for each in found if each is not None]
     if node.name in MADE_BY_OTHERS:
         sections = [each for each in sections if each.title != "Args"]
-    yield from _rendered(sections, {} if node.name in MADE_BY_OTHERS else dict(_defaults(node)))
+    defaults = {} if node.name in MADE_BY_OTHERS else dict(_defaults(node))
+    yield from _rendered(sections, defaults, kinds=dict(_kinds(node)))
     if initialiser is not None and node.name not in MADE_BY_OTHERS:
         arguments = _sections(ast.get_docstring(initialiser))[1:]
         yield from _rendered(arguments, types=_types(initialiser))
@@ -547,6 +548,15 @@ def _defaults(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
             yield ast.unparse(each.target), ast.unparse(value)
 
 
+def _kinds(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """Find the types of what a class declares for its kind, with links to entries of its page."""
+    own = next((page.names for page in PAGES if node.name in page.names), [])
+    for each in node.body:
+        if kind := re.fullmatch(r"(\w+): ClassVar\[(.*?)\](?: = .*)?", ast.unparse(each)):
+            told = next((name for name in re.findall(r"\w+", kind[2]) if name in own), None)
+            yield kind[1], f"[`{kind[2]}`](#{told.lower()})" if told else f"`{kind[2]}`"
+
+
 def _literal(node: ast.AST | None) -> str:
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return str(node.value.value)
@@ -557,6 +567,7 @@ def _rendered(
     sections: Iterable[Section],
     defaults: Mapping[str, str] = MappingProxyType({}),
     types: Mapping[str, str] = MappingProxyType({}),
+    kinds: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[str]:
     for title, lines in sections:
         text = _plain("\n".join(lines).strip("\n"))
@@ -569,7 +580,7 @@ def _rendered(
         else:
             if title == "Raises":
                 text = re.sub(r"(?<=: )When (?=\w)|(?<=, or )when ", "", text)
-            items = "\n".join(f"- {item}" for item in _items(text, defaults))
+            items = "\n".join(f"- {item}" for item in _items(text, defaults, kinds))
             yield f"**{TITLES.get(title, title)}:**\n\n{items}\n"
 
 
@@ -581,12 +592,13 @@ def _typed(text: str, types: Mapping[str, str]) -> Iterator[str]:
         yield f"| `{name}` | {f'`{kind}`' if kind else ''} | {_joined(said)} |"
 
 
-def _items(text: str, defaults: Mapping[str, str]) -> Iterator[str]:
+def _items(text: str, defaults: Mapping[str, str], kinds: Mapping[str, str]) -> Iterator[str]:
     """Take apart ``name: what it is``, where what it is may go on in lines further in."""
     for item in re.split(r"\n(?=\S)", text):
         name, _, said = item.partition(": ")
         default = f" Default: `{defaults[name]}`." if name in defaults else ""
-        yield f"`{name}`: {_joined(said)}{default}"
+        kind = f" ({kinds[name]})" if name in kinds else ""
+        yield f"`{name}`{kind}: {_joined(said)}{default}"
 
 
 def _joined(text: str) -> str:

@@ -246,6 +246,8 @@ FIRST: Final = {
     "delay a job": "howto/write-handlers#priority-and-time",
     "how to install": "howto/install",
     "delete old jobs": "howto/prepare-the-database#keep-history-for-longer-or-shorter",
+    "NotRegistered": "howto/administer#find-out-why-a-job-does-not-run",
+    "too many connections": "howto/size-a-node#connections",
     "worker crash": "explanation/job-life#when-a-worker-process-dies",
 }
 

@@ -106,7 +106,9 @@ async def _serve(reactor: Any, settings: Any) -> None:
     dashboard = Dashboard(reactor, settings)
     dashboard.startService()
     reactor.addSystemEventTrigger("before", "shutdown", dashboard.stopService)
-    click.echo(f"the dashboard: {_address(settings)}", err=True)
+    # Who has given a key, as `txqueue dev` does, has printed the address with it.
+    if settings.key is None:
+        click.echo(f"the dashboard: {_address(settings)}", err=True)
     await Deferred[None]()
 
 

@@ -49,7 +49,7 @@ class WorkItem:
         queue: The queue of its jobs.
         priority: 0 to 9; higher runs first.
         weight: The share of a worker's capacity that a job takes; at least 1.
-        retry: The retry policy: whether and when a job runs again after a failed attempt.
+        retry: Whether and when a job runs again after a failed attempt.
         timeout: The longest time of an attempt, in seconds or as a timedelta; None for no limit.
         heartbeat: The longest time, in seconds, between two calls of ``job.beat()`` or
             ``job.progress()``; an attempt that exceeds it fails as hung. None for no limit. A
@@ -57,7 +57,7 @@ class WorkItem:
             and a function in a thread goes on after its attempt has failed.
         runtime: How ``perform`` is run.
         group_limit: How many jobs of a group may run at a time; an operator may override it.
-        group_rate: How fast jobs of each group may start, a `Rate`; None for no limit. A class that
+        group_rate: How fast jobs of each group may start; None for no limit. A class that
             declares no group has its work type as group. An operator's rate takes its place.
         unique_mode: What to do with a new job whose unique key another job holds; by default keep
             the other job and drop the new one.

@@ -31,7 +31,7 @@ const nameCells = (table) => {
   table.classList.toggle("of-many", names.length > 4);
   for (const row of table.tBodies[0].rows)
     [...row.cells].forEach((cell, place) => {
-      const isNamed = place && names.length > 2 && cell.innerText.trim();
+      const isNamed = place && cell.innerText.trim();
       cell.dataset.name = isNamed ? names[place] : "";
     });
 };
