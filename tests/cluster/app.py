@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -16,7 +15,7 @@ from twisted.internet.task import deferLater
 
 from tests.cluster.diary import diary
 from tests.waiting import pause, running_reactor
-from txqueue import Discard, Fail, Key, Retry, Runtime, Snooze, Throttled, WorkItem
+from txqueue import Key, Retry, Runtime, Snooze, WorkItem
 
 SOON = Retry(attempts=20, first=0.01, factor=1.0, jitter=0.0)
 ONCE = Retry(attempts=1)
@@ -73,13 +72,6 @@ class Noted(WorkItem):
 
 
 @define
-class OnOtherQueue(Noted):
-    """The same, on a queue of its own."""
-
-    queue = "other"
-
-
-@define
 class ReturnsDeferred(WorkItem):
     """A plain function that returns a Deferred."""
 
@@ -129,128 +121,14 @@ class FailsFirst(WorkItem):
 
 
 @define
-class Answers(WorkItem):
-    """Has another outcome than done, once; the payload says how."""
+class Snoozes(WorkItem):
+    """Runs again after a while, once."""
 
-    what: str
-    is_raised: bool = True
-
-    async def perform(self, job: Any) -> object:
-        """Say it."""
+    async def perform(self, job: Any) -> None:
+        """Snooze, or be done."""
         diary.note(job, "start")
-        if self.what in ("snooze", "throttled") and diary.count(job, "start") > 1:
-            return {"attempt": job.attempt}
-        answer = {
-            "snooze": Snooze(0.3),
-            "throttled": Throttled(0.3),
-            "discard": Discard("nothing left to do"),
-            "fail": Fail("no use to try again"),
-        }[self.what]
-        if self.is_raised:
-            raise answer
-        return answer
-
-
-@define
-class Overruns(WorkItem):
-    """Takes longer than its timeout."""
-
-    timeout = 0.2
-    retry = Retry(attempts=2, first=0.01, jitter=0.0)
-
-    async def perform(self, job: Any) -> None:
-        """Wait for long, and note when the wait is cut short."""
-        try:
-            await pause(60.0)
-        finally:
-            diary.note(job, "cut short")
-
-
-@define
-class Reports(WorkItem):
-    """Says how far it is, until it is let go."""
-
-    retry = SOON
-
-    async def perform(self, job: Any) -> None:
-        """Fail twice, then say it for some time."""
-        if job.attempt < 3:
-            raise ValueError(f"not in attempt {job.attempt}")
-        await job.progress(3, 10, "copying")
-        await pause(4.0)
-
-
-@define
-class Hangs(WorkItem):
-    """Promises a heartbeat, and is silent."""
-
-    heartbeat = 1.0
-    retry = ONCE
-
-    async def perform(self, job: Any) -> None:
-        """Be silent."""
-        await pause(60.0)
-
-
-@define
-class Exits(WorkItem):
-    """Calls sys.exit(), as code that was meant for a command line does."""
-
-    retry = ONCE
-
-    async def perform(self, job: Any) -> None:
-        """Exit."""
-        sys.exit("this was meant for a command line")
-
-
-@define
-class ExitsInAsyncio(Exits):
-    """The same in asyncio."""
-
-    runtime = Runtime.ASYNCIO
-
-
-@define
-class ExitsInThread(WorkItem):
-    """The same in a thread."""
-
-    retry = ONCE
-    runtime = Runtime.THREAD
-
-    def perform(self, job: Any) -> None:
-        """Exit."""
-        sys.exit("this was meant for a command line")
-
-
-@define
-class ReturnsStrange(WorkItem):
-    """Returns what cannot be kept."""
-
-    what: str
-
-    async def perform(self, job: Any) -> object:
-        """Return it."""
-        nested: list[Any] = []
-        for _ in range(100_000):
-            nested = [nested]
-        return {
-            "object": object(),
-            "nan": float("nan"),
-            "nul": "a\x00b",
-            "surrogate": "\ud800",
-            "nested": nested,
-        }[self.what]
-
-
-@define
-class Prints(WorkItem):
-    """Writes to standard output and standard error, text and garbage."""
-
-    async def perform(self, job: Any) -> None:
-        """Write."""
-        print("printed by a handler", flush=True)
-        os.write(1, b"\x00\xff\xfe garbage \x80\n")
-        os.write(2, b"\x00\xff\xfe garbage \x80\n")
+        if diary.count(job, "start") == 1:
+            raise Snooze(0.3)
 
 
 @define
@@ -258,23 +136,18 @@ class Completes(WorkItem):
     """Writes a row and enqueues in the transaction that completes it."""
 
     note: str
-    what: str = ""
     seconds: float = 0.0
 
     retry = SOON
 
     async def perform(self, job: Any) -> None:
-        """Write; then be slow, raise inside or raise afterwards, as told."""
+        """Write; then be slow, as told."""
         diary.note(job, "start")
         async with job.transaction() as txn:
             await txn.execute("insert into effect values (%s, %s)", (job.id, self.note))
             await txn.enqueue(Noop(job.id))
             if self.seconds:
                 await pause(self.seconds)
-            if self.what == "raise inside":
-                raise Fail("raised inside")
-        if self.what == "raise after":
-            raise ValueError("raised after its completion was committed")
 
 
 @define
@@ -332,16 +205,3 @@ class Blocks(WorkItem):
             while (left := until - time.monotonic()) > 0:
                 with suppress(InterruptedError):
                     time.sleep(left)
-
-
-@define
-class Watches(WorkItem):
-    """Runs in a thread until an operator cancels it."""
-
-    runtime = Runtime.THREAD
-
-    def perform(self, job: Any) -> None:
-        """Look again and again."""
-        while not job.is_cancelled:
-            time.sleep(0.01)
-        raise Discard("saw it")

@@ -7,7 +7,7 @@ from attrs import define
 from tests.cluster.app import ONCE
 from tests.cluster.diary import diary
 from tests.waiting import pause
-from txqueue import Fail, Key, Next, Retry, Runtime, UniqueMode, WorkItem
+from txqueue import Fail, Key, Retry, UniqueMode, WorkItem
 
 
 @define
@@ -46,88 +46,6 @@ class First(WorkItem):
         if "too large" in self.way:
             await job.then(Last(self.order), queue="x" * 300)
         return "kept" if "result" in self.way else None
-
-
-@define
-class Countdown(WorkItem):
-    """Follows itself under its own unique key until its count is down."""
-
-    count: int
-    mode: str
-    inside: bool
-
-    unique = "countdown"
-
-    async def perform(self, job: Any) -> None:
-        """Enqueue the next, in the transaction of its own or with the completion."""
-        if not self.count:
-            return
-        following = Countdown(self.count - 1, self.mode, self.inside)
-        if self.inside:
-            async with job.transaction() as txn:
-                await txn.enqueue(following, unique_mode=UniqueMode(self.mode))
-        else:
-            await job.then(following, unique_mode=UniqueMode(self.mode))
-
-
-@define
-class FirstInThread(WorkItem):
-    """The same in a thread."""
-
-    order: int
-
-    runtime = Runtime.THREAD
-
-    def perform(self, job: Any) -> None:
-        """Add follow-up work."""
-        job.then(Last(self.order))
-
-
-@define
-class Pick(WorkItem):
-    """The first stage of three that are one job."""
-
-    order: int
-
-    retry = ONCE
-
-    async def perform(self, job: Any) -> Next:
-        """Go on."""
-        diary.note(job, "pick")
-        return Next(Pack(self.order))
-
-
-@define
-class Pack(WorkItem):
-    """The second: fails at first."""
-
-    order: int
-
-    retry = Retry(attempts=2, first=0.01, jitter=0.0)
-
-    async def perform(self, job: Any) -> None:
-        """Fail, or go on."""
-        diary.note(job, "pack")
-        if job.attempt == 1:
-            raise ValueError("no box")
-        await pause(0.01)
-        raise Next(Last(self.order), priority=7)
-
-
-@define
-class Collect(WorkItem):
-    """A job of a group that coalesces the others."""
-
-    number: int
-
-    group = "collect"
-
-    async def perform(self, job: Any) -> None:
-        """Write what all of them have to say in one row."""
-        async with job.transaction() as txn:
-            others = await job.coalesce()
-            numbers = [self.number, *(other.number for other in others)]
-            await txn.execute("insert into effect values (%s, %s)", (job.id, str(numbers)))
 
 
 @define

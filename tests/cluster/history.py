@@ -1,4 +1,4 @@
-"""Decides from recorded starts and ends what ran at once, and how many started in what time."""
+"""Decides from recorded starts and ends what ran at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-__all__ = ["Run", "excess", "most_at_once", "runs_of"]
+__all__ = ["Run", "most_at_once", "runs_of"]
 
 
 @frozen
@@ -48,16 +48,3 @@ def most_at_once(runs: Sequence[Run]) -> int:
         now += change
         most = max(most, now)
     return most
-
-
-def excess(moments: Sequence[float], rate: float, burst: int) -> float:
-    """Return by how many more than ``burst + rate * t`` came in some t seconds, at most."""
-    ordered = sorted(moments)
-    return max(
-        (
-            later - first + 1 - burst - rate * (ordered[later] - ordered[first])
-            for first in range(len(ordered))
-            for later in range(first, len(ordered))
-        ),
-        default=0.0,
-    )

@@ -12,7 +12,7 @@ import pytest_twisted
 from psycopg2.extensions import parse_dsn
 
 from tests.cluster import commands
-from tests.cluster.app import Noop, Noted, Watches
+from tests.cluster.app import Noop, Noted
 from tests.cluster.conftest import LIMIT, cluster
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Node
@@ -95,23 +95,6 @@ async def test_a_queue_is_paused_and_resumed(
     ]
 
 
-async def test_a_signal_to_the_job_of_a_unique_key(
-    trio: Trio, shared_db: Database, shared_queue: WorkQueue
-) -> None:
-    """The database has its number; a node sends it, and with one key only once."""
-    told(trio[0], "pause", "held")
-    job_id = await shared_queue.enqueue(Noop(), queue="held", unique="order 7")
-    words = ("signal", "--of", Noop.work_type, "order 7", "go", '{"by": "Ada"}', "--key", "a")
-    for is_new in (True, False):
-        done = called(*words, "--json", node=trio[1], settings={"TXQUEUE_DSN": shared_db.dsn})
-        assert json.loads(done.stdout) == {"job_id": job_id, "is_new": is_new}
-    assert shared_db.value("select value from txqueue.job_signal") == {"by": "Ada"}
-    listed = called("jobs", "--queue", "held", "--waiting-for", "signal", "--json", node=trio[1])
-    assert json.loads(listed.stdout)["jobs"] == []
-    assert told(trio[0], "cancel", str(job_id))["cancelled"] == [job_id]
-    told(trio[0], "resume", "held")
-
-
 @pytest.mark.parametrize("through", ["its own node", "another node"])
 async def test_a_running_coroutine_is_cancelled(
     trio: Trio, shared_db: Database, shared_queue: WorkQueue, through: str
@@ -125,17 +108,6 @@ async def test_a_running_coroutine_is_cancelled(
     assert (job["state"], job["error"]) == ("cancelled", ME)
     assert shared_db.runs().get(job_id) == 1
     assert told(asked, "cancel", str(job_id), status=1)["refused"] == [job_id]
-
-
-async def test_a_job_in_a_thread_sees_that_it_is_cancelled(
-    trio: Trio, shared_db: Database, shared_queue: WorkQueue
-) -> None:
-    """And ends by itself."""
-    job_id = await shared_queue.enqueue(Watches())
-    its, _ = await holder(shared_db, job_id, trio)
-    told(its, "cancel", str(job_id))
-    job = await ended(shared_db, job_id)
-    assert (job["state"], job["error"]) == ("cancelled", f"{ME}: saw it")
 
 
 async def test_jobs_that_wait_are_cancelled_ranked_and_run_again(
@@ -160,24 +132,6 @@ async def test_jobs_that_wait_are_cancelled_ranked_and_run_again(
     assert [(act["what"], act["who"]) for act in acts] == [
         (what, getpass.getuser()) for what in ("retry", "cancel")
     ]
-
-
-async def test_jobs_are_found_and_cancelled_by_what_they_contain(
-    trio: Trio, shared_db: Database, shared_queue: WorkQueue
-) -> None:
-    """A node takes the filters of the list, in the acts as well; a wrong one changes nothing."""
-    told(trio[0], "pause", "other")
-    spring = await shared_queue.enqueue(Noop(), queue="other", tags={"campaign": "spring 100%"})
-    autumn = await shared_queue.enqueue(Noop(), queue="other", tags={"campaign": "autumn"})
-    chosen = ("--tag", "campaign=spring 100%", "--queue", "other", "--since", "1h")
-    page = told(trio[1], "jobs", *chosen)
-    assert [job["job_id"] for job in page["jobs"]] == [spring]
-    assert (page["next"], page["searched"]) == (None, None)
-    refused = called("cancel", "--all", "--tag", "a b", node=trio[1])
-    assert (refused.returncode, "names no tag" in refused.stderr) == (2, True)
-    assert told(trio[2], "cancel", "--all", *chosen)["cancelled"] == [spring]
-    told(trio[0], "resume", "other")
-    assert (await ended(shared_db, autumn))["state"] == "done"
 
 
 async def test_a_node_is_drained_and_undrained(
@@ -271,46 +225,3 @@ async def test_a_program_names_the_queue_that_it_means(trio: Trio, shared_db: Da
         assert (await admin.queue()).identity == identity
     with pytest.raises(NodeUnavailable, match="another queue than b1946ac9"):
         await Admin.connect(place, identity="b1946ac9")
-
-
-async def test_why_a_job_does_not_run(
-    trio: Trio, shared_db: Database, shared_queue: WorkQueue
-) -> None:
-    """The same through a node and from the database; for people and for programs."""
-    told(trio[0], "pause", "other")
-    job_id = await shared_queue.enqueue(Noop(), queue="other")
-    said = told(trio[1], "explain", str(job_id))
-    assert said["job_id"] == job_id
-    assert (said["state"], said["reason"]) == ("ready", "pause")
-    assert said["remedy"] == "txqueue resume other"
-    looked = called("explain", str(job_id), "--json", settings={"TXQUEUE_DSN": shared_db.dsn})
-    assert json.loads(looked.stdout) == said
-    shown = called("explain", str(job_id), node=trio[2]).stdout
-    assert "the queue other is paused" in shown
-    told(trio[0], "resume", "other")
-    assert (await ended(shared_db, job_id))["state"] == "done"
-    nobody = called("explain", str(10**12), node=trio[0])
-    assert nobody.stderr.strip() == (
-        f"error: there is no job {10**12}; check the number; old history is dropped"
-    )
-
-
-async def test_a_refused_retry_says_why(
-    trio: Trio, shared_db: Database, shared_queue: WorkQueue
-) -> None:
-    """For each job: the parent that is not done, what has not ended, and what does not exist."""
-    parent = await shared_queue.enqueue(Noop(), queue="nowhere")
-    child = await shared_queue.enqueue(Noop(), after=[parent])
-    told(trio[0], "cancel", str(parent))
-    waiting = await shared_queue.enqueue(Noop(), queue="nowhere")
-    refused = [str(each) for each in (child, waiting, 10**12)]
-    said = told(trio[1], "retry", *refused, status=1)
-    assert (said["retried"], said["refused"]) == ([], [child, waiting, 10**12])
-    assert [each["reason"] for each in said["reasons"]] == ["parents", "no_capable_node", "unknown"]
-    shown = called("retry", *refused, node=trio[1], settings={"COLUMNS": "400"}).stdout
-    assert f"unless these are done: job {parent} (cancelled)" in shown
-    assert f"txqueue retry {parent} {child}" in shown
-    assert f"Job {waiting}: it has not ended: no live node serves the queue nowhere" in shown
-    assert f"no job {10**12}" in shown
-    assert told(trio[2], "retry", str(parent), str(child))["reasons"] == []
-    told(trio[0], "cancel", str(parent), str(waiting))

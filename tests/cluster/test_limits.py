@@ -1,36 +1,21 @@
-"""What may run at once, over four nodes and while workers die: decided from recorded runs."""
+"""What may run at once while workers die: decided from recorded runs."""
 
 from __future__ import annotations
 
 import os
 import random
 import signal
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-import pytest_twisted
-
-from tests.cluster.app import Grouped, Noted
-from tests.cluster.conftest import LIMIT, cluster
+from tests.cluster.app import Grouped
+from tests.cluster.conftest import LIMIT
 from tests.cluster.database import Database
-from tests.cluster.history import Run, excess, most_at_once, runs_of
+from tests.cluster.history import Run, most_at_once, runs_of
 from tests.cluster.nodes import Node, Nodes
-from tests.waiting import eventually, pause, within
+from tests.waiting import eventually, pause
 from txqueue import WorkQueue
 
 GROUPS, JOBS = 50, 60
-SET = "select txqueue.set_limit(%s, %s, %s, %s, %s, null, null, 'test')"
-
-
-@pytest.fixture(scope="module")
-def four(shared_db: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Four nodes of one worker, which serve a queue for each test."""
-    with cluster(shared_db, tmp_path_factory.mktemp("four")) as nodes:
-        options = ("--workers", "1", "--capacity", "10", "--queues", "limited,later,rated")
-        for node in [nodes.start(*options) for _ in range(4)]:
-            pytest_twisted.blockon(within(LIMIT, node.up()))
-        yield
 
 
 def recorded(db: Database, queue: str, killed: dict[int, float] | None = None) -> list[Run]:
@@ -41,50 +26,6 @@ def recorded(db: Database, queue: str, killed: dict[int, float] | None = None) -
         queue,
     )
     return runs_of(notes, killed or {})
-
-
-async def are_done(db: Database, queue: str) -> None:
-    """Wait until all jobs of a queue are done."""
-    left = "select count(*) from txqueue.job where queue = %s and state <> 'done'"
-    await eventually(lambda: db.value(left, queue) == 0, LIMIT)
-
-
-@pytest.mark.usefixtures("four")
-async def test_a_queues_limit_holds_over_four_nodes(
-    shared_db: Database, shared_queue: WorkQueue
-) -> None:
-    """No more than three run at once, at some time three do, and all are done."""
-    shared_db.value(SET, "queue", "limited", 3, None, None)
-    await shared_queue.enqueue_many([Noted(0.05) for _ in range(60)], queue="limited")
-    await are_done(shared_db, "limited")
-    assert most_at_once(recorded(shared_db, "limited")) == 3
-
-
-@pytest.mark.usefixtures("four")
-async def test_a_limit_set_while_jobs_run(shared_db: Database, shared_queue: WorkQueue) -> None:
-    """Running jobs continue; no other starts until fewer run than the limit."""
-    await shared_queue.enqueue_many([Noted(0.1) for _ in range(120)], queue="later")
-    begun = "select count(*) from run join txqueue.job using (job_id) where queue = 'later'"
-    await eventually(lambda: shared_db.value(begun) >= 20, LIMIT)
-    shared_db.value(SET, "queue", "later", 2, None, None)
-    since = shared_db.value("select extract(epoch from clock_timestamp())::float8")
-    held = shared_db.value("select count(*) from txqueue.job where state = 'assigned'")
-    await are_done(shared_db, "later")
-    runs = recorded(shared_db, "later")
-    later = sorted((run for run in runs if run.begin > since), key=lambda run: run.begin)
-    assert most_at_once(later[held:]) <= 2
-
-
-@pytest.mark.usefixtures("four")
-async def test_a_rate_holds_over_four_nodes(shared_db: Database, shared_queue: WorkQueue) -> None:
-    """In no time are more taken than the burst and the rate allow."""
-    shared_db.value(SET, "queue", "rated", None, 20.0, 5)
-    await shared_queue.enqueue_many([Noted() for _ in range(60)], queue="rated")
-    await are_done(shared_db, "rated")
-    taken = """select extract(epoch from assigned_at)::float8 as at
-                 from txqueue.job where queue = 'rated'"""
-    # A job is paid for an instant before it is written down as assigned.
-    assert excess([row["at"] for row in shared_db.rows(taken)], 20.0, 5) < 2
 
 
 async def test_groups_never_overlap_while_workers_die(

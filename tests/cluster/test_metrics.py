@@ -68,22 +68,3 @@ async def test_workers_that_have_run_enough_jobs_are_replaced(
     await eventually(has_counted, PATIENCE)
     await eventually(lambda: len(node.workers) == 2, PATIENCE)
     assert samples((await browser.get("/metrics")).text)["txqueue_worker_deaths_total",] == 0
-
-
-async def test_rescued_jobs_are_counted(nodes: Nodes, queue: WorkQueue) -> None:
-    """A node of the same host finds the end of another one, and takes its jobs."""
-    port = free_port()
-    first = await nodes.start("--workers", "1").up()
-    job_id = await queue.enqueue(Noted(60.0))
-    await eventually(lambda: first.database.job(job_id)["state"] == "assigned", PATIENCE)
-    options = "--metrics", f"tcp:{port}", "--workers", "1"
-    second = await nodes.start(*options, TXQUEUE_LEASE="10").up()
-    first.kill()
-    browser = Browser(port)
-
-    async def has_rescued() -> bool:
-        found = samples((await browser.get("/metrics")).text)
-        return sum(found["txqueue_rescues_total", why] for why in ("ended", "expired")) == 1
-
-    await eventually(has_rescued, PATIENCE)
-    second.database.execute("select txqueue.cancel(array[%s::bigint], 'test')", job_id)

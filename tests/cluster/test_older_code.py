@@ -1,6 +1,6 @@
 """Nodes and applications of a release on the schema of the next one."""
 
-from tests.cluster.app import Answers, Noop, Noted
+from tests.cluster.app import Noop, Noted, Snoozes
 from tests.cluster.database import Database
 from tests.cluster.nodes import Nodes
 from txqueue import WorkQueue
@@ -35,7 +35,7 @@ async def test_older_nodes_work_on_a_schema_that_serves_them(
         await queue.wait(job_id, LIMIT)
     first.stop()
     await nodes.start("--workers", "1").up(1)
-    later = [await queue.enqueue(work) for work in (Noop(), Noted(0.1), Answers("snooze"))]
+    later = [await queue.enqueue(work) for work in (Noop(), Noted(0.1), Snoozes())]
     for job_id in later:
         await queue.wait(job_id, LIMIT)
     assert db.states() == {"done": 9}

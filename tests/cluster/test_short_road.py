@@ -1,10 +1,9 @@
 """Processes that joined a node: their jobs need no claim, and nothing is sent before commit."""
 
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.cluster.app import Grouped, Noted
+from tests.cluster.app import Noted
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Node, Nodes
 from tests.cluster.peers import meshed, start_mesh
@@ -44,10 +43,6 @@ def delivered(queue: WorkQueue) -> int:
     return queue.membership.delivered
 
 
-class Undone(Exception):
-    """Rolls a transaction back."""
-
-
 async def test_jobs_are_delivered(nodes: Nodes, db: Database) -> None:
     """One at a time, or many in a transaction, more than there is credit for; each runs once."""
     node = await nodes.start("--workers", "2").up(2)
@@ -60,57 +55,6 @@ async def test_jobs_are_delivered(nodes: Nodes, db: Database) -> None:
         for job_id in ids:
             await queue.wait(job_id, PATIENCE)
         assert db.runs() == dict.fromkeys(ids, 1)
-        await eventually(lambda: credit(queue), PATIENCE)
-
-
-async def test_what_was_not_committed(nodes: Nodes, db: Database) -> None:
-    """Is never performed: neither a transaction rolled back, nor a part of one."""
-    node = await nodes.start("--workers", "1").up()
-    async with joined(node) as queue:
-        before = credit(queue)
-        try:
-            async with queue.transaction() as txn:
-                await txn.enqueue(Noted())
-                raise Undone
-        except Undone:
-            pass
-        assert (delivered(queue), credit(queue)) == (0, before)
-        async with queue.transaction() as txn:
-            kept = [await txn.enqueue(Noted())]
-            await txn.execute("savepoint here")
-            await txn.enqueue(Noted())
-            await txn.execute("rollback to here")
-            kept.append(await txn.enqueue(Noted()))
-        for job_id in [*kept, await queue.enqueue(Noted())]:
-            await queue.wait(job_id, PATIENCE)
-        assert sorted(db.runs()) == [*kept, kept[-1] + 1]
-
-
-async def test_jobs_that_need_a_decision(nodes: Nodes, db: Database) -> None:
-    """They are claimed after the same transaction; the client asks the node to claim."""
-    node = await nodes.start("--workers", "1").up()
-    async with joined(node) as queue:
-        async with queue.transaction() as txn:
-            short = await txn.enqueue(Noted())
-            ids = [await txn.enqueue(Grouped("a", number)) for number in range(3)]
-            ids += await txn.enqueue_many([Noted(), Noted()])
-        for job_id in [short, *ids]:
-            await queue.wait(job_id, PATIENCE)
-        assert delivered(queue) == 1
-
-
-async def test_a_backlog(nodes: Nodes, db: Database) -> None:
-    """Waiting jobs are not overtaken: there is no credit until they are claimed."""
-    node = await nodes.start("--workers", "1", "--capacity", "5").up()
-    async with joined(node) as queue:
-        waiting = await queue.enqueue_many([Noted(0.05) for _ in range(200)])
-        await eventually(lambda: credit(queue) == 0, PATIENCE)
-        before = delivered(queue)
-        last = await queue.enqueue(Noted())
-        assert delivered(queue) == before
-        assert db.job(last)["handed"] is None
-        await eventually(lambda: db.states() == {"done": 201}, PATIENCE)
-        assert db.runs() == dict.fromkeys([*waiting, last], 1)
         await eventually(lambda: credit(queue), PATIENCE)
 
 
@@ -147,44 +91,6 @@ async def test_a_killed_node(nodes: Nodes, db: Database) -> None:
         for job_id in handed:
             await queue.wait(job_id, PATIENCE)
         assert {db.job(job_id)["incarnation"] for job_id in handed} == {again.info["incarnation"]}
-
-
-async def test_a_draining_node(nodes: Nodes, db: Database) -> None:
-    """It grants no more credit and runs delivered jobs; its client continues without it."""
-    node = await nodes.start("--workers", "1").up()
-    async with joined(node) as queue:
-        running = await queue.enqueue(Noted(2.0))
-        await eventually(db.runs, PATIENCE)
-        node.signal(signal.SIGTERM)
-        await eventually(lambda: credit(queue) == 0, PATIENCE)
-        later = await queue.enqueue(Noted())
-        assert db.job(later)["state"] == "ready"
-        await queue.wait(running, PATIENCE)
-        node.ended()
-        await nodes.start("--workers", "1").up()
-        await queue.wait(later, PATIENCE)
-    assert (db.runs(), db.runs("end")) == ({running: 1, later: 1}, {running: 1, later: 1})
-
-
-async def test_a_node_of_another_queue(
-    nodes: Nodes, db: Database, database18: str, queue: WorkQueue
-) -> None:
-    """Refuses a client whose queue is in another database; the client enqueues as ever."""
-    from txqueue.store.schema.migrations import migrate
-
-    node = await nodes.start("--workers", "1").up()
-    migrate(database18)
-    other = await WorkQueue.connect(database18, node=f"unix:{socket_of(node)}")
-    try:
-        assert credit(other) == 0
-        await other.enqueue(Noted())
-        assert delivered(other) == 0
-    finally:
-        await other.close()
-    await eventually(
-        lambda: "refused a process that enqueues to another queue" in node.log, PATIENCE
-    )
-    await queue.wait(await queue.enqueue(Noted()), PATIENCE)
 
 
 async def test_credit_of_a_peer(nodes: Nodes, db: Database) -> None:

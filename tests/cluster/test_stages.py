@@ -1,8 +1,6 @@
 """Jobs that have to do with each other, on a real node: what follows, or is called back."""
 
-import json
 import os
-import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +10,8 @@ import pytest_twisted
 
 from tests.cluster.app_of_stages import (
     AllEnded,
-    Collect,
-    Countdown,
     First,
-    FirstInThread,
     Member,
-    Pick,
     Slow,
     Sync,
 )
@@ -72,14 +66,6 @@ async def test_what_comes_then_comes_with_the_completion(
     await eventually(lambda: followers(shared_db, order) == [said], LIMIT)
 
 
-async def test_a_function_in_a_thread_says_what_comes_then(
-    shared_queue: WorkQueue, shared_db: Database
-) -> None:
-    """It just calls it."""
-    await shared_queue.wait(await shared_queue.enqueue(FirstInThread(6)), LIMIT)
-    await eventually(lambda: followers(shared_db, 6) == ["done4"], LIMIT)
-
-
 @pytest.mark.parametrize(
     ("order", "way", "said"),
     [(7, "fail", "after all"), (8, "wait, fail", "after all"), (9, "too large", "1 to 200")],
@@ -94,41 +80,6 @@ async def test_nothing_comes_of_a_job_that_is_not_done(
     assert followers(shared_db, order) == []
 
 
-@pytest.mark.parametrize("mode", ["keep", "reject"])
-@pytest.mark.parametrize("inside", [True, False])
-async def test_a_job_follows_itself_under_its_own_key(
-    shared_queue: WorkQueue, shared_db: Database, mode: str, inside: bool
-) -> None:
-    """It gives up its key with the commit that enqueues the next."""
-    last = await shared_queue.enqueue(Countdown(2, mode, inside))
-    sql = "select state::text from txqueue.job where work_type like %s and job_id >= %s"
-    names = ("%.Countdown", last)
-    await eventually(
-        lambda: [row["state"] for row in shared_db.rows(sql, *names)] == ["done"] * 3, LIMIT
-    )
-
-
-async def test_stages_of_one_job(shared_queue: WorkQueue, shared_db: Database) -> None:
-    """It keeps its number, has attempts of its own at each stage, and ends with the last."""
-    job_id = await shared_queue.enqueue(Pick(10))
-    assert await shared_queue.wait(job_id, LIMIT) == "order 10"
-    rows = shared_db.rows("select what from run where job_id = %s order by at", job_id)
-    assert [row["what"] for row in rows] == ["pick", "pack", "pack", "last 10"]
-    job = await shared_queue.job(job_id)
-    assert (job.work_type, job.priority, job.attempt) == (f"{APP}.Last", 7, 1)
-
-
-async def test_jobs_taken_along(shared_queue: WorkQueue, shared_db: Database) -> None:
-    """Each is in exactly one of the rows written, and all are done."""
-    ids = await shared_queue.enqueue_many([Collect(number) for number in range(200)])
-    for job_id in ids:
-        await shared_queue.wait(job_id, LIMIT)
-    rows = shared_db.rows("select note from effect where note like '[%'")
-    written = [number for row in rows for number in json.loads(row["note"])]
-    assert sorted(written) == list(range(200))
-    assert len(rows) < 200
-
-
 async def test_a_batch_calls_back(shared_queue: WorkQueue, shared_db: Database) -> None:
     """Once all have ended, with how they did."""
     async with shared_queue.batch(AllEnded("tens"), priority=9) as batch:
@@ -138,27 +89,6 @@ async def test_a_batch_calls_back(shared_queue: WorkQueue, shared_db: Database) 
     assert told == {"name": "tens", "done": 90, "failed": 10}
     assert {(await shared_queue.job(job_id)).state.is_final for job_id in batch.ids} == {True}
     assert shared_db.value("select count(*) from txqueue.job_parent") == 0
-
-
-async def test_the_last_change_is_synced(shared_queue: WorkQueue, shared_db: Database) -> None:
-    """A thousand changes at random while jobs run and fail: the last of each subject is synced."""
-    shared_db.execute(
-        "create table app (subject int primary key, version int not null, synced int not null);"
-        "insert into app select number, 0, 0 from generate_series(1, 10) as number"
-    )
-    chance = random.Random(839)
-    for _ in range(UPDATES):
-        subject = chance.randint(1, SUBJECTS)
-        async with shared_queue.transaction() as txn:
-            change = "update app set version = version + 1 where subject = %s returning version"
-            [(version,)] = await txn.execute(change, (subject,))
-            await txn.enqueue(Sync(subject, version))
-            if chance.random() < 0.05:
-                await pause(chance.random() / 20)
-    behind = "select count(*) from app where synced <> version"
-    await eventually(lambda: shared_db.value(behind) == 0, LIMIT)
-    rows = shared_db.value("select count(*) from txqueue.job where work_type = %s", f"{APP}.Sync")
-    assert rows < UPDATES
 
 
 async def test_processes_die_meanwhile(nodes: Nodes, db: Database, queue: WorkQueue) -> None:

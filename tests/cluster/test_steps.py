@@ -7,10 +7,7 @@ import pytest
 import pytest_twisted
 
 from tests.cluster.app_of_steps import (
-    InAsyncio,
-    InThread,
     Order,
-    Swallows,
     Together,
 )
 from tests.cluster.conftest import LIMIT, cluster
@@ -68,32 +65,6 @@ async def test_steps_at_a_time(shared_queue: WorkQueue, shared_db: Database) -> 
         shared_db.value("select txqueue.signal(%s, %s, to_jsonb(%s::text))", job_id, name, name)
     assert await shared_queue.wait(job_id, LIMIT) == [*range(6), "left", "right"]
     assert sorted(notes(shared_db, job_id)) == ["killed", *(f"step {n}" for n in range(6))]
-
-
-async def test_steps_in_asyncio(shared_queue: WorkQueue, shared_db: Database) -> None:
-    """Tasks that wait at a time, in a gather and in a group of tasks."""
-    job_id = await shared_queue.enqueue(InAsyncio(4))
-    await shared_queue.signal(job_id, "answer", "yes")
-    assert await shared_queue.wait(job_id, LIMIT) == [*range(6), "yes", 8]
-
-
-async def test_steps_in_a_thread(shared_queue: WorkQueue, shared_db: Database) -> None:
-    """Each is done once, although the function begins four times; no worker waits in it."""
-    job_id = await shared_queue.enqueue(InThread(4))
-    await eventually(lambda: waits_for(shared_db, job_id, "signal"), LIMIT)
-    await shared_queue.signal(job_id, "answer", "yes")
-    assert await shared_queue.wait(job_id, LIMIT) == [4, "yes", 8]
-    assert notes(shared_db, job_id) == ["counted"]
-    assert len(shared_db.rows("select from effect where job_id = %s", job_id)) == 1
-
-
-@pytest.mark.parametrize(("way", "result"), [("sleep", "slept"), ("signal", "timed out")])
-async def test_a_handler_that_swallows_its_suspension(
-    way: str, result: str, shared_queue: WorkQueue
-) -> None:
-    """It waits all the same, and what it has returned does not count."""
-    job_id = await shared_queue.enqueue(Swallows(way))
-    assert await shared_queue.wait(job_id, LIMIT) == result
 
 
 async def test_all_restart_during_a_wait(nodes: Nodes, db: Database, queue: WorkQueue) -> None:

@@ -45,20 +45,6 @@ async def test_a_killed_worker(
     assert len(before & node.workers) == 1
 
 
-@both_starts
-async def test_nothing_is_lost(start: str, nodes: Nodes, db: Database, queue: WorkQueue) -> None:
-    """Workers are killed again and again while jobs flow; every job ends done."""
-    options = ("--workers", "2", "--capacity", "10", "--worker-start", start)
-    node = await nodes.start(*options).up(2)
-    ids = await queue.enqueue_many([Noted(0.05) for _ in range(200)])
-    for part in (20, 60, 120):
-        await eventually(lambda part=part: len(db.runs()) >= part, LIMIT)  # type: ignore[misc]
-        await eventually(lambda: node.workers, LIMIT)
-        os.kill(min(node.workers), signal.SIGKILL)
-    await eventually(lambda: db.states() == {"done": 200}, LIMIT)
-    assert set(db.runs("end")) == set(ids)
-
-
 async def test_effects_are_exactly_once(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
     """Rows that a job writes in the transaction that completes it exist once, despite kills."""
     node = await nodes.start("--workers", "2", "--capacity", "5").up(2)

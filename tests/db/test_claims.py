@@ -169,14 +169,6 @@ def test_a_job_for_which_no_end_makes_room_stops_no_other(node: Master) -> None:
     assert node.take(31, capacity=50, workers=2).ids == [heavy]
 
 
-def test_a_job_of_higher_rank_goes_before_a_heavy_one(node: Master) -> None:
-    """The heavy one waits for room, not the urgent one for the heavy."""
-    (heavy,) = node.enqueue({"weight": 8})
-    (urgent,) = node.enqueue({"weight": 1, "priority": 9})
-    assert node.take(6).ids == [urgent]
-    assert node.ready() == [heavy]
-
-
 def test_only_known_types_and_served_queues_are_taken(node: Master) -> None:
     """The rest stays for the nodes that know it."""
     node.publish("claims.other")

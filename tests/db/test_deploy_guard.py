@@ -142,21 +142,6 @@ def test_jobs_that_cannot_be_opened_keep_no_others_back(new: Version) -> None:
     assert new.session.job(blocked)["state"] == "failed"
 
 
-def test_other_attempts_stay_spent(new: Version) -> None:
-    """Only those of the kind that holds the type are given back; a job that waits runs at once."""
-    (job_id,) = new.session.enqueue({})
-    for error in ("ValueError: x", "KeyError: 'a'", "KeyError: 'b'", "KeyError: 'c'"):
-        new.session.value("select retried from txqueue.retry(%s, 'me')", [job_id])
-        new.end(new.session.claim(1)[0], error, "retry")
-    new.look()
-    job = new.session.job(job_id)
-    assert (job["state"], job["attempt"]) == ("ready", 1)
-    # It was claimed before its node noticed; what was given back is not given twice.
-    new.end(new.session.claim(1)[0], "KeyError: 'd'", "retry")
-    new.look()
-    assert new.session.job(job_id)["attempt"] == 1
-
-
 def test_what_redacted_work_says_is_not_shown(new: Version) -> None:
     """Its messages may have what its payload has."""
     new.session.publish("test.kind", policy={"redacted": True})
@@ -164,57 +149,11 @@ def test_what_redacted_work_says_is_not_shown(new: Version) -> None:
     assert str(new.look()[0]) == f"held: test.kind on {NEW}: builtins.KeyError (3 of 3)"
 
 
-def test_a_first_version_is_not_held(old: Version) -> None:
-    """There is none before it that could have done better."""
-    old.runs(*["KeyError: 'a'"] * 5)
-    assert old.look() == []
-
-
 def test_a_version_of_yesterday_is_not_held(new: Version) -> None:
     """What fails then was not deployed: some service that it calls is gone."""
     new.session.cursor.execute("update txqueue.version_failure set since = since - interval '2 d'")
     new.runs(*["KeyError: 'a'"] * 5)
     assert new.look() == []
-
-
-def test_a_rare_failure_does_not_hold(new: Version) -> None:
-    """It must be a share of the runs, too."""
-    new.runs(*["KeyError: 'a'"] * 3, *[None] * 8)
-    assert new.look() == []
-
-
-def test_a_hold_ends_when_the_older_version_fails_so_too(old: Version, new: Version) -> None:
-    """Then the failure is not that of the new version."""
-    new.runs(*["ConnectionError: gone"] * 3)
-    assert new.look()
-    old.runs("ConnectionError: gone")
-    assert new.look() == []
-    assert new.serves
-
-
-def test_a_hold_outlasts_rare_failures_of_the_older_version(old: Version, new: Version) -> None:
-    """A bad job fails on both; the others fail on the new one only."""
-    new.runs(*["KeyError: 'a'"] * 3)
-    assert new.look()
-    old.runs("KeyError: 'a'", *[None] * 4)
-    assert new.look()
-    old.runs("KeyError: 'a'")
-    assert not new.look()
-
-
-def test_a_version_that_fails_as_the_held_one_is_held_too(
-    new: Version, emptied_database18: str
-) -> None:
-    """And one that fixes it is not; what the held one has failed is not lost meanwhile."""
-    new.runs(*["KeyError: 'a'"] * 3)
-    new.look()
-    newer = Version(emptied_database18, NEWER)
-    assert [held.application for held in newer.look()] == [NEW]
-    assert newer.serves
-    newer.runs(*["KeyError: 'a'"] * 3)
-    assert [held.application for held in newer.look()] == [NEW, NEWER]
-    assert newer.session.states() == {"ready": 6}
-    newer.session.close()
 
 
 def test_jobs_wait_in_sight_until_the_type_is_released(old: Version, new: Version) -> None:

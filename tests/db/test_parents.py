@@ -1,9 +1,6 @@
 """Jobs that wait for others: readied when all have ended, cancelled when one was not done."""
 
-import random
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 
 import psycopg2
 import pytest
@@ -48,18 +45,6 @@ def open_one(dsn: str, node: Master) -> Iterator[Master]:
         yield session
 
 
-def test_a_child_runs_after_all_its_parents(node: Master) -> None:
-    """Not after the first of them."""
-    first, second = node.enqueue({}, {})
-    child = put(node, [second, first, first])
-    assert node.waiting("parents") == [child]
-    end(node, "done", first)
-    assert node.waiting("parents") == [child]
-    end(node, "done", second)
-    assert node.claimed_ids() == [child]
-    assert links(node) == 0
-
-
 def test_parents_of_the_same_transaction(node: Master, open_one: Master) -> None:
     """A pipeline enqueued at once runs in its order, and its first job may be taken at once."""
     (first,) = open_one.enqueue({})
@@ -71,19 +56,6 @@ def test_parents_of_the_same_transaction(node: Master, open_one: Master) -> None
         (chunk,) = node.claim()
         assert chunk.ids == [job_id]
         node.complete(chunk)
-    assert links(node) == 0
-
-
-def test_a_parent_that_ends_before_its_child_is_committed(node: Master, open_one: Master) -> None:
-    """The completion does not wait for the open transaction, and the child is not forgotten."""
-    (first,) = node.enqueue({})
-    (chunk,) = node.claim()
-    child = put(open_one, [first])
-    node.cursor.execute("set lock_timeout = '5s'")
-    assert node.complete(chunk) == 1
-    assert node.claim() == []
-    open_one.connection.commit()
-    assert node.claimed_ids() == [child]
     assert links(node) == 0
 
 
@@ -145,27 +117,6 @@ def test_a_child_without_existing_parents_is_refused(node: Master) -> None:
         node.value("select txqueue.enqueue('test.kind', '{}', after => array[null::bigint])")
     with pytest.raises(psycopg2.Error, match="after_any_end without after"):
         node.value("select txqueue.enqueue('test.kind', '{}', after_any_end => true)")
-    assert links(node) == 0
-
-
-def test_many_parents_that_end_at_once(node: Master, dsn: str) -> None:
-    """On several nodes, in any order: each child runs once, after the last of its own."""
-    chance = random.Random(7)
-    parents = node.enqueue(*[{}] * 300)
-    children = [put(node, chance.sample(parents, chance.randint(1, 20))) for _ in range(100)]
-
-    def work(name: str) -> list[int]:
-        with master(dsn, name) as session:
-            taken = []
-            while session.states().keys() - {"done"}:
-                for chunk in session.claim(7):
-                    taken += chunk.ids
-                    session.complete(chunk)
-            return taken
-
-    with ThreadPoolExecutor(3) as threads:
-        runs = [each.result(120) for each in [threads.submit(work, f"m{n}") for n in range(3)]]
-    assert sorted(chain(*runs)) == sorted(parents + children)
     assert links(node) == 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.db.masters import Master
-from tests.db.test_parents import end, links, put
+from tests.db.test_parents import end, put
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.job_details import about_batch
 
@@ -13,17 +13,6 @@ def retry(node: Master, *ids: int) -> tuple[list[int], list[int]]:
     node.cursor.execute("select retried, refused from txqueue.retry(%s, 'ann')", (list(ids),))
     retried, refused = node.cursor.fetchall()[0]
     return sorted(retried), refused
-
-
-def test_a_child_alone_is_refused_while_its_parent_has_failed(node: Master) -> None:
-    """It stays as it was, and nothing is left behind."""
-    (first,) = node.enqueue({})
-    child = put(node, [first])
-    end(node, "failed", first)
-    before = node.column("select job::text from txqueue.job order by job_id")
-    assert retry(node, child) == ([], [child])
-    assert node.column("select job::text from txqueue.job order by job_id") == before
-    assert links(node) == 0
 
 
 def test_a_child_that_takes_any_end_runs_again(node: Master) -> None:

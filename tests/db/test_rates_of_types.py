@@ -86,14 +86,6 @@ def test_types_of_one_group_have_rates_of_their_own(node: Master) -> None:
     assert node.waiting("rate") == [waits]
 
 
-@pytest.mark.parametrize(("weights", "started"), [((3, 1, 1), 2), ((2, 2, 1), 2), ((9, 1), 1)])
-def test_a_job_costs_its_weight(node: Master, weights: tuple[int, ...], started: int) -> None:
-    """It starts while a token is left, and the jobs after it wait until it is paid for."""
-    declare(node, burst=4)
-    ids = node.enqueue(*[{"group": "g", "weight": weight} for weight in weights])
-    assert at_once(node) == ids[:started]
-
-
 @pytest.mark.parametrize(("cost", "started"), [(0, 2), (1, 1), (3, 0)])
 def test_a_handler_settles_what_its_job_has_cost(node: Master, cost: float, started: int) -> None:
     """What it did not use is given back at once; what it used more delays the next ones, and

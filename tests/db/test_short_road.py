@@ -36,11 +36,6 @@ def put(session: Master, to: Master, **job: Any) -> Put:
     return Put(*session.cursor.fetchall()[0])
 
 
-def aged(session: Master) -> None:
-    """Have all messages had their time."""
-    session.cursor.execute("update txqueue.job set assigned_at = assigned_at - interval '1 second'")
-
-
 def handed(session: Master, assignment: int | None) -> list[AssignedJob]:
     """Read the jobs of an assignment that was handed to a node."""
     session.cursor.execute(
@@ -154,21 +149,6 @@ def test_what_cannot_be_a_job(node: Master, job: dict[str, Any]) -> None:
     with pytest.raises(psycopg2.Error) as error:
         put(node, node, **job)
     assert error.value.pgcode == "TXQ01"
-
-
-def test_a_job_that_commits_after_its_node_has_died(node: Master, other: Master) -> None:
-    """It is given to those that live."""
-    other.connection.autocommit = False
-    job = put(other, node)
-    node.cursor.execute(
-        "update txqueue.node_info set state = 'dead' where incarnation = %s", (node.incarnation,)
-    )
-    node.cursor.execute("select txqueue.rescue()")
-    other.connection.commit()
-    other.connection.autocommit = True
-    other.cursor.execute("select txqueue.rescue()")
-    assert other.claimed_ids() == [job.job_id]
-    assert other.job(job.job_id)["deaths"] == 0
 
 
 def test_a_node_reads_what_it_was_handed(node: Master, other: Master) -> None:

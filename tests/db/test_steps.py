@@ -73,17 +73,6 @@ def test_a_run_that_has_lost_its_job_writes_no_step(node: Master) -> None:
     assert error.value.pgcode == "TXQ04"
 
 
-@pytest.mark.parametrize("outcome", ["done", "cancelled"])
-def test_steps_stay_where_they_are(node: Master, outcome: str) -> None:
-    """The end of a job reads none, however large they are; the archive gets them in their order."""
-    chunk = started(node)
-    write(node, chunk, {"name": "b", "result": 1}, {"name": "a"})
-    assert node.settle(chunk, outcome) == chunk.ids
-    assert node.job(chunk.ids[0])["steps"] is None
-    kept = node.value("select txqueue.kept_steps(%s)", chunk.ids[0])
-    assert [(step["name"], step.get("result")) for step in kept] == [("b", 1), ("a", None)]
-
-
 @pytest.mark.parametrize("end", ["done", "cancel"])
 def test_the_end_of_a_job_reads_no_step(node: Master, end: str) -> None:
     """However large its steps are together, as these are: no value could have them all."""
@@ -102,34 +91,6 @@ def test_the_end_of_a_job_reads_no_step(node: Master, end: str) -> None:
     else:
         assert node.settle(chunk, end, error="x") == chunk.ids
     assert node.value("select count(*) from txqueue.job_step") == 71
-
-
-def test_a_signal_lets_a_waiting_job_go_on(node: Master) -> None:
-    """A job that waits takes no room until the signal comes, and then has its value."""
-    chunk = started(node)
-    assert suspend(node, chunk, APPROVAL) == chunk.ids
-    job = node.job(chunk.ids[0])
-    assert (job["state"], job["waiting_for"], job["attempt"]) == ("waiting", "signal", 0)
-    assert node.claim() == []
-    assert signal(node, chunk.ids[0], "other")
-    assert node.claim() == []
-    assert signal(node, chunk.ids[0], "approved", "by Ada")
-    (again,) = node.claim()
-    assert taken(node, again, APPROVAL) == ["by Ada"]
-    assert steps(node, again.ids[0]) == {"approval": "by Ada"}
-
-
-def test_a_signal_waits_for_what_the_present_code_awaits(node: Master) -> None:
-    """A wait that was renamed after its signal had come takes that."""
-    chunk = started(node)
-    suspend(node, chunk, APPROVAL)
-    signal(node, chunk.ids[0], "approved", 1)
-    (again,) = node.claim()
-    assert taken(node, again, {**APPROVAL, "name": "approval by the boss"}) == [1]
-    suspend(node, again, {"name": "nap", "kind": "sleep", "seconds": 3600})
-    assert list(steps(node, again.ids[0])) == ["approval by the boss", "nap"]
-    signal(node, chunk.ids[0], "approved", 2)
-    assert node.claim() == []
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled", "given up"])
@@ -153,52 +114,6 @@ def test_signals_to_a_job_that_was_not_done_serve_its_retry(node: Master, end: s
     node.settle(again, "done")
     node.claim()
     assert node.column("select key from txqueue.job_signal") == []
-
-
-def test_a_wait_that_begins_anew_takes_a_signal_of_the_same_key(node: Master) -> None:
-    """A retry from its step forgets which signal it has taken, and of no other one."""
-    chunk = started(node)
-    (job_id,) = chunk.ids
-    for name in ("a", "b"):
-        assert signal(node, job_id, "approved", name, key=name)
-        assert taken(node, chunk, {**APPROVAL, "name": name}) == [name]
-    node.settle(chunk, "failed", error="x")
-    assert node.value("select txqueue.retry_from(%s, 'b', 'me')", job_id) == 1
-    assert [signal(node, job_id, "approved", "new", key=key) for key in "ab"] == [False, True]
-    (again,) = node.claim()
-    assert taken(node, again, {**APPROVAL, "name": "b"}) == ["new"]
-
-
-def test_a_running_job_takes_a_signal_without_an_end(node: Master) -> None:
-    """A signal that is there becomes a step at once; one that is not leaves nothing."""
-    chunk = started(node)
-    asked = {**APPROVAL, "name": "approval"}
-    assert write(node, chunk, asked) == {0: None}
-    assert steps(node, chunk.ids[0]) == {}
-    signal(node, chunk.ids[0], "approved")
-    assert write(node, chunk, asked) == {0: "null"}
-    assert steps(node, chunk.ids[0]) == {"approval": None}
-
-
-def test_a_signal_of_one_key_counts_once(node: Master) -> None:
-    """A second one with the same key changes nothing, even after the first was taken."""
-    chunk = started(node)
-    assert signal(node, chunk.ids[0], "approved", 1, "click 1")
-    assert not signal(node, chunk.ids[0], "approved", 2, "click 1")
-    write(node, chunk, APPROVAL)
-    assert not signal(node, chunk.ids[0], "approved", 2, "click 1")
-    assert signal(node, chunk.ids[0], "approved", 2, "click 2")
-
-
-def test_signals_of_one_name_are_taken_in_their_order(node: Master) -> None:
-    """Each wait takes one, the oldest first."""
-    chunk = started(node)
-    for value in (1, 2, 3):
-        signal(node, chunk.ids[0], "item", value)
-    waits = [{"name": f"item {n}", "kind": "signal", "signal": "item"} for n in "ab"]
-    suspend(node, chunk, *waits)
-    (again,) = node.claim()
-    assert taken(node, again, *waits) == [1, 2]
 
 
 def test_a_signal_to_a_job_that_ended(node: Master) -> None:

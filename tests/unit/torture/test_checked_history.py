@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cluster.history import Run, excess, most_at_once, runs_of
+from tests.cluster.history import Run, most_at_once, runs_of
 
 
 def note(job_id: int, what: str, at: float, pid: int = 1) -> dict[str, object]:
@@ -30,13 +30,3 @@ def test_a_run_without_an_end_is_not_passed_over() -> None:
     """Unless its process was killed, it is an error."""
     with pytest.raises(KeyError):
         runs_of([note(1, "start", 0.0)], {})
-
-
-def test_a_rate_kept_has_no_excess() -> None:
-    """A burst of 3 and then one each half second is within 2 a second."""
-    assert excess([0.0, 0.0, 0.0, 0.5, 1.0, 1.5], rate=2.0, burst=3) <= 0
-
-
-def test_a_rate_broken_has_one() -> None:
-    """Six at once are three more than a burst of 3."""
-    assert excess([0.0] * 6, rate=2.0, burst=3) == 3

@@ -196,6 +196,18 @@ class Harness:
         weight = sum(job.weight for job in jobs)
         self.performer.perform(Assignment(INCARNATION, assignment, LANE, len(jobs), weight, chunk))
 
+    def perform(
+        self,
+        perform: Callable[[Any, RunningJob], Any],
+        assignment: int,
+        *jobs: AssignedJob,
+        **policy: Any,
+    ) -> None:
+        """Hand over a chunk whose jobs this function performs, under this policy."""
+        with self.handler(perform, **policy):
+            self.hand(assignment, *jobs)
+            self.turn()
+
     def turn(self) -> None:
         """Let the reactor turn until nothing is due now."""
         for _ in range(20):

@@ -35,9 +35,12 @@ def test_a_result_that_is_too_long_fails_the_job(later: bool) -> None:
 def test_a_long_result_is_reported_apart() -> None:
     """So that the master can write it after the short ones, and no other waits for it."""
     harness = Harness()
-    with harness.handler(lambda _, job: "x" * LONGEST_TOGETHER if job.id == 1 else "short"):
-        harness.hand(5, Handled.entry(1), Handled.entry(2))
-        harness.turn()
+    harness.perform(
+        lambda _, job: "x" * LONGEST_TOGETHER if job.id == 1 else "short",
+        5,
+        Handled.entry(1),
+        Handled.entry(2),
+    )
     assert harness.results == {"2": "short"}
     [settled] = harness.settled
     assert (settled["outcome"], len(settled["result"])) == ("done", LONGEST_TOGETHER)
@@ -47,7 +50,5 @@ def test_a_long_result_is_reported_apart() -> None:
 def test_a_reason_of_any_length_is_cut(said: Exception) -> None:
     """The master has to write it with the outcomes of other jobs."""
     harness = Harness()
-    with harness.handler(lambda *_: said):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    harness.perform(lambda *_: said, 5, Handled.entry(1))
     assert len(harness.settled[0].get("error") or "") <= LONGEST_TEXT

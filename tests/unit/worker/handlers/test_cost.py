@@ -17,9 +17,7 @@ from txqueue.errors import InvalidWork
 def settled(perform: Any) -> list[dict[str, Any]]:
     """Run a handler; return what is settled of its job, of weight 2."""
     harness = Harness(opener=Database().open)
-    with harness.handler(perform, retry=Retry(attempts=1)):
-        harness.hand(5, Handled.entry(1, weight=2))
-        harness.turn()
+    harness.perform(perform, 5, Handled.entry(1, weight=2), retry=Retry(attempts=1))
     return harness.settled
 
 

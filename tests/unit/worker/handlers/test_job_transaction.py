@@ -94,9 +94,7 @@ def test_what_comes_then_is_enqueued_with_the_completion(harness: Harness, opene
         assert job.then(Stage(1), priority=9) is not None
         return "kept"
 
-    with harness.handler(perform):
-        harness.hand(1, Handled.entry(7))
-        harness.turn()
+    harness.perform(perform, 1, Handled.entry(7))
     assert opened.committed == [(Stage(1), {"priority": 9})]
     assert opened.results == ['"kept"']
     assert harness.settled == []
@@ -133,9 +131,7 @@ def test_work_added_before_the_own_transaction(harness: Harness, opened: Opened)
             job.then(Stage(3))
         said.append(caught.value.remedy)
 
-    with harness.handler(perform):
-        harness.hand(1, Handled.entry(7))
-        harness.turn()
+    harness.perform(perform, 1, Handled.entry(7))
     assert [work for work, _ in opened.committed] == [Stage(2), Stage(1)]
     assert len(said) == 1
 
@@ -152,9 +148,7 @@ def test_nothing_comes_of_a_job_that_is_not_done(
             return ending
         raise ending
 
-    with harness.handler(perform):
-        harness.hand(1, Handled.entry(7))
-        harness.turn()
+    harness.perform(perform, 1, Handled.entry(7))
     assert opened.committed == []
     assert [each["outcome"] for each in harness.settled] in (["retry"], ["snooze"])
 
@@ -166,9 +160,7 @@ def test_what_is_refused_fails_the_attempt(harness: Harness, opened: Opened) -> 
         job.then(Stage(1))
         job.then(Stage(2), queue="full")
 
-    with harness.handler(perform):
-        harness.hand(1, Handled.entry(7))
-        harness.turn()
+    harness.perform(perform, 1, Handled.entry(7))
     assert opened.committed == []
     (settled,) = harness.settled
     assert (settled["outcome"], settled["error"][:40].count("Refused")) == ("retry", 1)
@@ -183,9 +175,7 @@ def test_an_invalid_stage_raises_at_once(harness: Harness) -> None:
             job.then(Stage(1), weigth=2)  # type: ignore[call-arg]  # a wrong name
         told.append(caught.value)
 
-    with harness.handler(perform):
-        harness.hand(1, Handled.entry(7))
-        harness.turn()
+    harness.perform(perform, 1, Handled.entry(7))
     assert "no option weigth" in str(told[0])
 
 
@@ -199,9 +189,7 @@ def test_a_job_continues_as_its_next_stage(harness: Harness, is_raised: bool) ->
             raise said
         return said
 
-    with harness.handler(perform):
-        harness.hand(1, Handled.entry(7))
-        harness.turn()
+    harness.perform(perform, 1, Handled.entry(7))
     (settled,) = harness.settled
     assert settled["outcome"] == "next"
     stage = {"work_type": "stages.stage", "payload": {"number": 0}, "queue": "late"}
@@ -234,9 +222,7 @@ def test_a_next_stage_that_is_not_valid_fails_the_job(harness: Harness) -> None:
     def perform(_: Any, job: RunningJob) -> Next:
         return Next(Stage("text"))  # type: ignore[arg-type]  # a wrong field
 
-    with harness.handler(perform):
-        harness.hand(1, Handled.entry(7))
-        harness.turn()
+    harness.perform(perform, 1, Handled.entry(7))
     (settled,) = harness.settled
     assert settled["outcome"] == "failed"
     assert settled["error"].startswith("its next stage is not valid: the fields of Stage")
@@ -251,9 +237,7 @@ def test_a_handler_cannot_use_both_next_and_then(harness: Harness) -> None:
         job.then(Stage(1))
         return Next(Stage(0))
 
-    with harness.handler(perform):
-        harness.hand(1, Handled.entry(7))
-        harness.turn()
+    harness.perform(perform, 1, Handled.entry(7))
     (settled,) = harness.settled
     assert settled["outcome"] == "failed"
     assert "cannot use both Next and job.then()" in settled["error"]
@@ -285,9 +269,7 @@ async def test_taking_others_along_needs_the_own_transaction(harness: Harness) -
             await job.coalesce()
         said.callback(caught.value.remedy)
 
-    with harness.handler(perform):
-        harness.hand(1, Handled.entry(7))
-        harness.turn()
+    harness.perform(perform, 1, Handled.entry(7))
     assert "job.transaction()" in await said
 
 

@@ -213,9 +213,7 @@ def test_a_job_that_needs_a_missing_key_is_logged() -> None:
     def fail(*_: Any) -> None:
         raise KeyUnavailable("no key for s3cr3t", "set it")
 
-    with harness.handler(fail):
-        harness.hand(5, *[Handled.entry(each) for each in range(1, MOST_LINES + 3)])
-        harness.turn()
+    harness.perform(fail, 5, *[Handled.entry(each) for each in range(1, MOST_LINES + 3)])
     assert {each["error_class"] for each in harness.settled} == {KEYLESS}
     assert len(harness.logged) == MOST_LINES
     is_grave, text = harness.logged[0]

@@ -55,9 +55,7 @@ def test_a_handler_reads_the_tags_of_its_job(terms: dict[str, Any] | None) -> No
     """A mapping that cannot be changed; empty without tags."""
     harness = Harness()
     seen: list[Any] = []
-    with harness.handler(lambda _, job: seen.append(job.tags)):
-        harness.hand(5, Handled.entry(1, terms=terms))
-        harness.turn()
+    harness.perform(lambda _, job: seen.append(job.tags), 5, Handled.entry(1, terms=terms))
     (tags,) = seen
     assert tags == (terms or {}).get("tags", {})
     with pytest.raises(TypeError):

@@ -148,9 +148,11 @@ def test_a_handler_sees_its_job() -> None:
     """Its number, which run this is, its weight."""
     harness = Harness()
     seen: list[tuple[int, int, int]] = []
-    with harness.handler(lambda _, job: seen.append((job.id, job.attempt, job.weight))):
-        harness.hand(5, Handled.entry(7, attempt=3, weight=4))
-        harness.turn()
+    harness.perform(
+        lambda _, job: seen.append((job.id, job.attempt, job.weight)),
+        5,
+        Handled.entry(7, attempt=3, weight=4),
+    )
     assert seen == [(7, 3, 4)]
 
 
@@ -176,18 +178,14 @@ def test_a_result_is_stored_as_it_was_returned() -> None:
         shared["last"] = job.id
         return shared if job.id < 3 else {"inner": [shared]}
 
-    with harness.handler(perform):
-        harness.hand(5, *map(Handled.entry, (1, 2, 3)))
-        harness.turn()
+    harness.perform(perform, 5, *map(Handled.entry, (1, 2, 3)))
     assert harness.results == {"1": {"last": 1}, "2": {"last": 2}, "3": {"inner": [{"last": 3}]}}
 
 
 def test_a_result_that_cannot_be_stored_fails_the_job() -> None:
     """Running it again would not help."""
     harness = Harness()
-    with harness.handler(lambda *_: object()):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    harness.perform(lambda *_: object(), 5, Handled.entry(1))
     assert outcome(harness)["outcome"] == "failed"
     assert "the result is not JSON" in outcome(harness)["error"]
 
@@ -337,9 +335,7 @@ def test_options_that_make_no_sense_fail_the_job_alone(options: Any) -> None:
     async def perform(self: object, job: RunningJob) -> None:
         raise ValueError("mine")
 
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1, terms=options), entry(2, "performing.number"))
-        harness.turn()
+    harness.perform(perform, 5, Handled.entry(1, terms=options), entry(2, "performing.number"))
     assert [(each["job_id"], each["outcome"]) for each in harness.settled] == [(1, "failed")]
     assert harness.finished == [(5, 3, [2], 1, 1)]
 
@@ -358,9 +354,7 @@ def test_a_completed_job_is_done_whatever_happens_next() -> None:
         raise ValueError("too late")
 
     harness = Harness(opener=opener)
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1, weight=4))
-        harness.turn()
+    harness.perform(perform, 5, Handled.entry(1, weight=4))
     assert (harness.finished, harness.settled) == ([(5, 3, [], 1, 4)], [])
 
 
@@ -390,9 +384,7 @@ def test_no_job_of_a_burst_starts_once_the_lease_is_out() -> None:
         if job.id == 9:
             harness.performer.renew(0.0)
 
-    with harness.handler(perform):
-        harness.hand(5, *(Handled.entry(number) for number in range(1, 21)))
-        harness.turn()
+    harness.perform(perform, 5, *(Handled.entry(number) for number in range(1, 21)))
     assert started == list(range(1, 10))
 
 
@@ -420,9 +412,7 @@ def test_the_last_progress_is_sent_with_the_completion() -> None:
         if job.id == 2:
             raise KeyError
 
-    with harness.handler(perform, retry=Retry(attempts=1)):
-        harness.hand(5, Handled.entry(1), Handled.entry(2))
-        harness.turn()
+    harness.perform(perform, 5, Handled.entry(1), Handled.entry(2), retry=Retry(attempts=1))
     assert harness.finished == []
     assert [(each["outcome"], each["progress"]) for each in harness.settled] == [
         ("done", [2, 2, "all"]),
@@ -474,9 +464,7 @@ def test_an_error_in_the_place_of_a_wait_says_so() -> None:
             raise ValueError("the file cannot be closed")
 
     harness = Harness(capacity=1)
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    harness.perform(perform, 5, Handled.entry(1))
     (settled,) = harness.settled
     assert settled["outcome"] == "retry"
     assert settled["error"].startswith("ValueError: the file cannot be closed")
@@ -491,7 +479,5 @@ def test_an_error_that_a_wait_was_not_replaced_by_is_as_it_was() -> None:
     async def perform(_: object, job: RunningJob) -> None:
         raise ValueError("it has not waited")
 
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    harness.perform(perform, 5, Handled.entry(1))
     assert "Suspended" not in harness.settled[0]["error"]
