@@ -146,6 +146,7 @@ end_archive(its_leaf text, its_attempt integer, its_location text, its_jobs bigi
     returns boolean;  -- worker
 ensure_history() returns text[];  -- worker
 find_archived(its_id bigint) returns table(state job_state, day date, location text);  -- read, worker
+find_attempts(its_id bigint) returns setof failed_attempt;  -- read, worker
 find_job(its_id bigint) returns setof job;  -- read, worker
 history_due(before date = null) returns table(leaf text, state text, day date);  -- worker
 hold_archiving(its_holder uuid, seconds double precision) returns boolean;  -- worker

@@ -242,10 +242,18 @@ as $$
 declare
     today constant date := (clock_timestamp() at time zone 'UTC')::date;
     day   record;
+    latest constant text := to_char(today, '"job_done_"YYYYMMDD');
 begin
     return query select * from job where job_id = its_id and state in ('waiting', 'ready', 'assigned', 'failed');
     if found then
         return;
+    end if;
+    -- Most jobs that are read have ended today: to list the days costs as much as all else.
+    if to_regclass(latest) is not null then
+        return query execute format('select * from %I where job_id = $1', latest) using its_id;
+        if found then
+            return;
+        end if;
     end if;
     for day in
         select child.relname::text as leaf
@@ -267,6 +275,17 @@ begin
 end $$;
 comment on function txqueue.find_job(bigint) is
     'A job by its number; no row for an archived one, whose state, day and archive find_archived() tells.';
+
+-- Finds the failed and ended runs of a job. A session keeps the plan of a function; a statement is planned anew each time,
+-- for every day of history.
+create or replace function txqueue.find_attempts(its_id bigint) returns setof txqueue.failed_attempt
+language plpgsql stable security definer
+set enable_seqscan = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return query select * from failed_attempt where job_id = its_id;
+end $$;
 
 -- Finds an archived job by its number: its state, the day on which it ended, and the archive that has it. Of days that
 -- an earlier release has archived, the numbers are not known.

@@ -18,13 +18,16 @@ def node(migrated_database18: str) -> Iterator[Master]:
         yield session
 
 
-def put(node: Master, state: str, job_id: int) -> None:
+PAST = "2020-01-01 12:00Z"
+
+
+def put(node: Master, state: str, job_id: int, finished_at: str = PAST) -> None:
     """Put a job into its partition: into the past if it is history."""
     node.cursor.execute(
         "insert into txqueue.job (job_id, rank, not_before, enqueued_at, finished_at, weight,"
         " priority, lane, state, work_type, queue, payload) values (%s, now(), now(), now(),"
-        " '2020-01-01 12:00Z', 1, 4, 0, %s, 'mail', 'default', '{\"a\": [1]}')",
-        (job_id, state),
+        " %s, 1, 4, 0, %s, 'mail', 'default', '{\"a\": [1]}')",
+        (job_id, finished_at, state),
     )
 
 
@@ -35,9 +38,12 @@ def found(node: Master, job_id: int) -> list[str]:
 
 @pytest.mark.parametrize("state", ["waiting", "ready", "assigned", "done", "failed", "cancelled"])
 @pytest.mark.parametrize("is_noted", [True, False])
-def test_a_job_is_found_in_every_state(node: Master, state: str, is_noted: bool) -> None:
-    """Whole, whether the days of the past have been noted or not; and no other."""
-    put(node, state, 7)
+@pytest.mark.parametrize("ended", [PAST, "now"])
+def test_a_job_is_found_in_every_state(
+    node: Master, state: str, is_noted: bool, ended: str
+) -> None:
+    """Whole, whether it ended today or on a day of the past, noted or not; and no other."""
+    put(node, state, 7, ended)
     if is_noted:
         node.value("select txqueue.ensure_history()")
     assert found(node, 7) == [state]

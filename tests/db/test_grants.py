@@ -30,6 +30,7 @@ READING = [
     "explain_facts",
     "failure_kinds",
     "find_archived",
+    "find_attempts",
     "find_damage",
     "find_job",
 ]

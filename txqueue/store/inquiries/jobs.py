@@ -22,9 +22,7 @@ _COLUMNS: Final = ", ".join(
 )
 _ATTEMPTS: Final = """
     select attempt as number, began, at as ended, node_id, error, error_class, log
-      from {schema}.failed_attempt as its
-     where its.job_id = {job_id} and restarted_by is null
-     order by at, attempt"""
+      from {schema}.find_attempts({job_id}) where restarted_by is null order by at, attempt"""
 
 
 def about_jobs(

@@ -227,8 +227,8 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
         "select attempt, began, at, failed.node_id, name as node,"
         f" left({schema}.readable_text(error), 1000) as error, error_class,"
         f" {schema}.readable_text(log) as log, {schema}.readable_text(restarted_by) as restarted_by"
-        f" from {schema}.failed_attempt as failed left join {schema}.node_info using (node_id)"
-        " where job_id = %s order by at desc limit %s",
+        f" from {schema}.find_attempts(%s) as failed left join {schema}.node_info using (node_id)"
+        " order by at desc limit %s",
         (job_id, _ATTEMPTS_TOLD),
     )
     acts, attempts, workset, now = yield from _by_index(
