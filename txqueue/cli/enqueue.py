@@ -5,21 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from txqueue.cli import options as cli
 from txqueue.cli.jobs import NUMBER
-from txqueue.cli.options import (
-    Decorator,
-    GlobalOptions,
-    Length,
-    command,
-    known_names,
-    together,
-    zoned,
-)
+from txqueue.cli.options import GlobalOptions, command
 from txqueue.cli.output import note, say, show, styled
 from txqueue.cli.source import archived_row, open_session
 from txqueue.errors import InvalidWork
@@ -39,8 +32,8 @@ _MEMBERS: Final = (*(name for name, option in OPTIONS.items() if option.sql is N
 # How commands take values of a type.
 _FORMS: Final[Mapping[Any, Mapping[str, Any]]] = {
     str: {},
-    float: {"type": Length(), "metavar": "TIME"},
-    datetime: {"callback": zoned, "metavar": "WHEN"},
+    float: {"type": cli.SECONDS, "metavar": "TIME"},
+    datetime: {"type": cli.Read("when", cli.zoned)},
     bool: {"is_flag": True, "default": None},
     UniqueMode: {"type": click.Choice([mode.value for mode in UniqueMode])},
     Sequence[int]: {"type": click.IntRange(0), "multiple": True, "metavar": "ID"},
@@ -52,12 +45,12 @@ _HINTS: Final[Mapping[Any, str]] = {
 }
 
 
-def declared(*names: str) -> Decorator:
+def declared(*names: str) -> cli.Decorator:
     """Give a command options of `enqueue`, as these are declared."""
-    return together(*(_declared(name, OPTIONS[name]) for name in names))
+    return cli.together(*(_declared(name, OPTIONS[name]) for name in names))
 
 
-def _declared(name: str, option: Option) -> Decorator:
+def _declared(name: str, option: Option) -> cli.Decorator:
     if name == "tags":
         return _tagging()
     flag = name.replace("_", "-")
@@ -70,7 +63,7 @@ def _declared(name: str, option: Option) -> Decorator:
     return click.option(flags, name, help=text, **form)
 
 
-def _tagging() -> Decorator:
+def _tagging() -> cli.Decorator:
     return click.option(
         "--tag",
         "tags",
@@ -95,7 +88,7 @@ def _read_tags(
     return tags or None
 
 
-def keyless() -> Decorator:
+def keyless() -> cli.Decorator:
     """Give a command the option for a new job without the keys of its type."""
     return click.option(
         "--no-keys",
@@ -123,11 +116,7 @@ def job_text(work_type: str, payload: str, columns: Mapping[str, Any]) -> str:
     """Return the JSON text of one job as ``enqueue_many()`` takes it."""
     columns = dict(columns)
     terms = {name: columns.pop(name, None) for name in _MEMBERS}
-    options = {
-        name: value.total_seconds() if isinstance(value, timedelta) else value
-        for name, value in terms.items()
-        if value is not None
-    }
+    options = {name: value for name, value in terms.items() if value is not None}
     values = {"work_type": work_type, **columns, "options": options or None}
     rest = json.dumps({name: value for name, value in values.items() if value not in (None, ())})
     return f'{rest[:-1]}, "payload": {payload}}}'
@@ -138,7 +127,7 @@ LISTED = 10
 
 
 @command()
-@click.argument("work_type", metavar="TYPE", shell_complete=known_names("work_type"))
+@click.argument("work_type", metavar="TYPE", shell_complete=cli.known_names("work_type"))
 @click.argument("payload", metavar="JSON")
 @declared(*OPTIONS)
 @keyless()

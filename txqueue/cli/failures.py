@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from txqueue.cli import output
-from txqueue.cli.options import GlobalOptions, Group, Length, command
+from txqueue.cli.options import SECONDS, GlobalOptions, Group, command
 from txqueue.cli.source import operate, read
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import amount, counted
@@ -83,11 +83,11 @@ def discard(options: GlobalOptions, fingerprint: str) -> None:
 @click.option(
     "--for",
     "delay",
-    type=Length(),
+    type=SECONDS,
     required=True,
     help="After how long the jobs run again, such as 90s, 5min, 1h or 2d.",
 )
-def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None:
+def postpone(options: GlobalOptions, fingerprint: str, delay: float) -> None:
     """Postpone all failures of a kind.
 
     All jobs with this kind of failure, of all work types, are retried after the delay.
@@ -97,7 +97,7 @@ def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None
     """
 
     async def run(admin: Admin) -> dict[str, Any]:
-        total, until = await admin.postpone_failures(fingerprint, delay.total_seconds())
+        total, until = await admin.postpone_failures(fingerprint, delay)
         return {"fingerprint": fingerprint, "postponed": total, "until": until}
 
     document = _acted(options, fingerprint, run)

@@ -9,16 +9,9 @@ from typing import Any
 import click
 from attrs import asdict
 
+from txqueue.cli import options as cli
 from txqueue.cli import output
-from txqueue.cli.options import (
-    GlobalOptions,
-    command,
-    limited,
-    moment_option,
-    selecting,
-    together,
-    valued,
-)
+from txqueue.cli.options import GlobalOptions, command
 from txqueue.cli.source import note_unknown_names, read_database, with_pyarrow
 from txqueue.model.humanize import counted
 
@@ -29,18 +22,18 @@ SHOWN = (
 )
 
 
-_spanning = together(
-    moment_option(
+_spanning = cli.together(
+    cli.moment_option(
         "--from", "since", "Ended on this day or moment, or later (default: a day before --to)."
     ),
-    moment_option("--to", "until", "Ended before this day or moment (default: now)."),
+    cli.moment_option("--to", "until", "Ended before this day or moment (default: now)."),
 )
 
 
 @command()
 @_spanning
-@selecting("queue", "work_type", states=ENDED)
-@limited(most=1_000_000)
+@cli.selecting("queue", "work_type", states=ENDED)
+@cli.limited(most=1_000_000)
 def history(
     options: GlobalOptions,
     /,
@@ -70,14 +63,12 @@ def history(
             wanted, begin, end, limit=limit, filters=filters, columns=SHOWN, unread=unread
         )
         # A day may have been archived and dropped between the two queries.
-        rows_by_id = {row["job_id"]: {**_short(row), "archived": True} for row in old} | rows_by_id
-    newest = sorted(
-        rows_by_id.values(), key=lambda job: (job["finished_at"], job["job_id"]), reverse=True
-    )
-    listed = newest[:limit]
+        rows_by_id = {row["job_id"]: _archived(row) for row in old} | rows_by_id
+    ended = sorted(rows_by_id.values(), key=lambda job: (job["finished_at"], job["job_id"]))
+    listed = ended[: -limit - 1 : -1]
     document: dict[str, Any] = {"jobs": listed, "from": begin, "to": end}
     document |= {"archived_days": len(days), "unread": unread}
-    output.show(options, document, lambda: output.listing("History", _JOBS, listed, "No such job."))
+    output.show_list(options, document, "History", _JOBS, "No such job.")
     if not listed:
         note_unknown_names(options, filters)
     _warn(unread)
@@ -107,14 +98,13 @@ def stats(options: GlobalOptions, since: datetime | None, until: datetime | None
             from txqueue.archive.reading import with_archived
         rows = with_archived(rows, uncounted, begin, end, unread=unread)
     document = {"stats": rows, "from": begin, "to": end, "unread": unread}
-    nothing = "Nothing has ended in that time."
-    output.show(options, document, lambda: output.listing("Ended", _HOURS, rows, nothing))
+    output.show_list(options, document, "Ended", _HOURS, "Nothing has ended in that time.")
     _warn(unread)
 
 
 @command()
-@valued("--to", "LOCATION", "A folder, or s3://bucket/prefix.", "location")
-@moment_option(
+@cli.valued("--to", "LOCATION", "A folder, or s3://bucket/prefix.", "location")
+@cli.moment_option(
     "--before", "before", "All days before this one, not only those past retention.", metavar="DAY"
 )
 def archive(options: GlobalOptions, location: str | None, before: datetime | None) -> None:
@@ -132,13 +122,14 @@ def archive(options: GlobalOptions, location: str | None, before: datetime | Non
     until = None if before is None else before.astimezone(UTC).date()
     with with_pyarrow():
         from txqueue.archive.writing import archive as archived
+
+    def tell(one: Any) -> None:
+        output.note(options, f"{one.state} {one.day}: {counted(one.jobs, 'job')}, {one.outcome}")
+
     with Session(options.chosen_dsn, options.chosen_schema) as session:
-        done = archived(session, location, until, lambda one: _tell(options, one))
-    days = [asdict(day) for day in done]
-    nothing = "Nothing is to be archived."
-    output.show(
-        options, {"archived": days}, lambda: output.listing("Archived", _DAYS, days, nothing)
-    )
+        done = archived(session, location, until, tell)
+    document = {"archived": [*map(asdict, done)]}
+    output.show_list(options, document, "Archived", _DAYS, "Nothing is to be archived.")
 
 
 def _warn(unread: Sequence[str]) -> None:
@@ -159,13 +150,10 @@ def _span(
     return begin, end
 
 
-def _tell(options: GlobalOptions, one: Any) -> None:
-    output.note(options, f"{one.state} {one.day}: {counted(one.jobs, 'job')}, {one.outcome}")
-
-
-def _short(job: Mapping[str, Any]) -> dict[str, Any]:
+def _archived(job: Mapping[str, Any]) -> dict[str, Any]:
     """Return an archived job with only the first line of its error, as other lists show it."""
-    return {**job, "error": job["error"].split("\n", 1)[0] if job.get("error") else None}
+    error = (job.get("error") or "").partition("\n")[0]
+    return {**job, "archived": True, "error": error or None}
 
 
 _JOBS: output.Columns = {

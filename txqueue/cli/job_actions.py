@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
-from attrs import frozen
 
+from txqueue.cli import options as cli
 from txqueue.cli.jobs import NUMBER
-from txqueue.cli.options import (
-    JOB_COLUMNS,
-    Decorator,
-    GlobalOptions,
-    Length,
-    command,
-    on_node,
-    searching,
-    selecting,
-    together,
-)
+from txqueue.cli.options import GlobalOptions, command
 from txqueue.cli.output import Lines, note_undo, refusal_lines, refusals, show, styled
 from txqueue.cli.source import note_unknown_names, operate
 from txqueue.errors import AdminRefused
@@ -32,59 +22,28 @@ if TYPE_CHECKING:
     from txqueue.admin import Admin
 
 
-Act = Callable[["Admin", Sequence[int], dict[int, AdminRefused]], Awaitable[dict[str, list[int]]]]
-BATCH = 1000
 LISTED = 10
+# The options that an act has besides those that choose jobs.
+_OWN_OPTIONS: Final[Mapping[str, cli.Decorator]] = {
+    "restart": click.option(
+        "--running-for",
+        type=cli.SECONDS,
+        help="Only jobs that have been running for 10min, 2h or longer.",
+    ),
+    "retry": click.option(
+        "--from", "step", help="Do this step of each job again, and all after it."
+    ),
+}
 
 
-@frozen
-class Chosen:
-    """The jobs that a command acts on: given by number, or all that match filters."""
-
-    ids: Sequence[int]
-    filters: Mapping[str, Any]
-
-    async def batches(self, admin: Admin, act: str) -> AsyncIterator[list[int]]:
-        """Yield the numbers of the jobs that an act changes, some at a time."""
-        if self.ids:
-            yield list(self.ids)
-            return
-        batch: list[int] = []
-        async for job in self._matching(admin, act):
-            batch.append(job["job_id"])
-            if len(batch) == BATCH:
-                yield batch
-                batch = []
-        if batch:
-            yield batch
-
-    async def _matching(self, admin: Admin, act: str) -> AsyncIterator[dict[str, Any]]:
-        """Yield the jobs that match the filters, not only those that run longest."""
-        filters = {**self.filters, "act": act}
-        running_for = filters.pop("running_for", None)
-        after = None
-        while True:
-            page = await admin.jobs_page(after=after, **filters)
-            for job in page.jobs:
-                if running_for is None or _ran_for(job, page.at) >= running_for:
-                    yield job
-            if (after := page.next) is None:
-                return
-
-
-def _ran_for(job: Mapping[str, Any], now: datetime) -> float:
-    began = job["started_at"]
-    return -1.0 if began is None else float((now - began).total_seconds())
-
-
-def _choosing(act: str) -> Decorator:
+def _choosing(act: str) -> cli.Decorator:
     """Add the options that choose jobs for an act; --state allows those that it changes."""
-    return together(
+    return cli.together(
         click.argument("ids", metavar="[ID]...", nargs=-1, type=NUMBER),
         click.option("--all", "is_all", is_flag=True, help="All jobs that match these:"),
-        selecting(*JOB_COLUMNS, states=ACTS[act].states),
-        on_node(),
-        searching(),
+        cli.selecting(*cli.JOB_COLUMNS, states=ACTS[act].states),
+        cli.on_node(),
+        cli.searching(),
     )
 
 
@@ -92,114 +51,51 @@ def __getattr__(word: str) -> click.Command:
     """Return the command of an act on jobs, with its arguments and the options that choose jobs."""
     if word not in WORDS:
         raise AttributeError(word)
-    name = WORDS[word]
-    act, (run, *added) = ACTS[name], _RUNS.get(name, (partial(_run, name),))
-    face = cast("Face", act.face)
-    # click notes the parameters at the function, which others may share.
-    acting = partial(run)
-    acting.__doc__ = face.text
-    parameters = together(*map(_parameter, act.arguments), _choosing(name), *added)
+    act = ACTS[name := WORDS[word]]
+    # click notes the parameters at the function, which all share.
+    acting = partial(_run, name)
+    acting.__doc__ = cast("Face", act.face).text
+    own = (_OWN_OPTIONS[name],) if name in _OWN_OPTIONS else ()
+    parameters = cli.together(*map(_parameter, act.arguments), _choosing(name), *own)
     return command(word)(parameters(acting))
 
 
-def _parameter(value: Value) -> Decorator:
+def _parameter(value: Value) -> cli.Decorator:
     """Return what gives a command an argument of its act: an option if it is a flag."""
     if value.kind is ValueKind.FLAG:
         return click.option(value.option, value.name, help=value.said, is_flag=True)
-
-    def read(context: click.Context, parameter: click.Parameter, text: str) -> object:
-        try:
-            return value.read(text)
-        except ValueError as error:
-            raise click.BadParameter(str(error), context, parameter) from None
-
-    return click.argument(value.name, metavar=value.said.upper(), callback=read)
+    reads = cli.Read(value.name, value.read)
+    return click.argument(value.name, metavar=value.said.upper(), type=reads)
 
 
-def _run(name: str, options: GlobalOptions, /, ids: Sequence[int], **choices: Any) -> int:
-    arguments = {value.name: choices.pop(value.name) for value in ACTS[name].arguments}
-    return _carry_out(options, _chosen(ids, choices), name, **arguments)
-
-
-def _restart(
-    options: GlobalOptions, /, ids: Sequence[int], running_for: timedelta | None, **choices: Any
-) -> int:
-    seconds = None if running_for is None else running_for.total_seconds()
-    return _run("restart", options, ids, running_for=seconds, **choices)
-
-
-def _retry(options: GlobalOptions, /, ids: Sequence[int], step: str | None, **filters: Any) -> int:
-    chosen = _chosen(ids, filters, is_harmless=step is None)
-    act = None if step is None else partial(_retry_from, step)
-    return _carry_out(options, chosen, "retry", act)
-
-
-async def _retry_from(
-    step: str, admin: Admin, some: Sequence[int], errors: dict[int, AdminRefused]
-) -> dict[str, list[int]]:
-    for job_id in some:
-        try:
-            await admin.retry_from(job_id, step)
-        except AdminRefused as error:
-            errors[job_id] = error
-    refused = [job_id for job_id in some if job_id in errors]
-    return {"retried": [each for each in some if each not in errors], "refused": refused}
-
-
-# What carries an act out, and the options of its own.
-_RUNS: Final[Mapping[str, tuple[Any, ...]]] = {
-    "restart": (
-        _restart,
-        click.option(
-            "--running-for",
-            type=Length(),
-            help="Only jobs that have been running for 10min, 2h or longer.",
-        ),
-    ),
-    "retry": (
-        _retry,
-        click.option("--from", "step", help="Do this step of each job again, and all after it."),
-    ),
-}
-
-
-def _chosen(ids: Sequence[int], choices: Mapping[str, Any], *, is_harmless: bool = False) -> Chosen:
-    """Return the jobs that a command means; all without a filter only if that does no harm."""
-    filters = {name: value for name, value in choices.items() if name != "is_all"}
-    filters["node"] = filters.pop("on_node")
-    has_filter = any(value is not None for value in filters.values())
-    if ids and (choices["is_all"] or has_filter):
-        raise click.UsageError("give job numbers or --all with filters, not both")
-    if not ids and not (choices["is_all"] and (has_filter or is_harmless)):
-        raise click.UsageError("give job numbers, or --all with filters")
-    return Chosen(ids, filters)
-
-
-def _carry_out(
-    options: GlobalOptions, chosen: Chosen, name: str, act: Act | None = None, **arguments: Any
+def _run(
+    name: str,
+    options: GlobalOptions,
+    /,
+    ids: Sequence[int],
+    step: str | None = None,
+    **choices: Any,
 ) -> int:
     """Act on jobs and print the result; return 1 if a job given by number was refused.
 
     Args:
-        options: The global options.
-        chosen: The jobs.
         name: The name of the act.
-        act: Acts on some of the jobs in place of the act itself, and notes why jobs were refused.
-        arguments: The arguments of the act besides the jobs.
+        options: The global options.
+        ids: The numbers of the jobs, if they are given.
+        step: The step from which on the jobs are retried, if there is one.
+        choices: The arguments of the act, and the filters that choose jobs.
     """
-    errors: dict[int, AdminRefused] = {}
-
-    async def act_on(admin: Admin, batch: Sequence[int]) -> dict[str, list[int]]:
-        if act is not None:
-            return await act(admin, batch, errors)
-        return await admin.act(name, ids=batch, **arguments)
+    arguments = {value.name: choices.pop(value.name) for value in ACTS[name].arguments}
+    filters = _filters(ids, choices, is_harmless=name == "retry" and step is None)
 
     async def run(admin: Admin) -> dict[str, list[Any]]:
-        sums: dict[str, list[Any]] = {value.name: [] for value in ACTS[name].gives} | {"acts": []}
-        async for batch in chosen.batches(admin, name):
-            for result, ids in (await act_on(admin, batch)).items():
-                sums[result] += ids
-        return {**sums, "reasons": await refusals(admin, name, sums["refused"], errors)}
+        job_ids = ids or await _matching(admin, name, filters)
+        errors: dict[int, AdminRefused] = {}
+        if step is None:
+            answer = await admin.act(name, ids=job_ids, **arguments)
+        else:
+            answer = await _retry_from(admin, job_ids, step, errors)
+        return {**answer, "reasons": await refusals(admin, name, answer["refused"], errors)}
 
     document = operate(options, run)
 
@@ -216,8 +112,56 @@ def _carry_out(
     show(options, document, lines)
     note_undo(options, *document["acts"])
     if not any(document.values()):
-        note_unknown_names(options, chosen.filters)
-    return int(bool(chosen.ids and document["refused"]))
+        note_unknown_names(options, filters)
+    return int(bool(ids and document["refused"]))
+
+
+def _filters(
+    ids: Sequence[int], choices: dict[str, Any], *, is_harmless: bool
+) -> Mapping[str, Any]:
+    """Return the filters by which jobs are meant; none are needed only if that does no harm."""
+    is_all = choices.pop("is_all")
+    filters = {"node": choices.pop("on_node"), **choices}
+    has_filter = any(value is not None for value in filters.values())
+    if ids and (is_all or has_filter):
+        raise click.UsageError("give job numbers or --all with filters, not both")
+    if not ids and not (is_all and (has_filter or is_harmless)):
+        raise click.UsageError("give job numbers, or --all with filters")
+    return filters
+
+
+async def _matching(admin: Admin, act: str, filters: Mapping[str, Any]) -> list[int]:
+    """Return the jobs that match filters and that an act changes, not only the longest-running."""
+    filters = {**filters, "act": act}
+    least, after = filters.pop("running_for", None), None
+    found: list[int] = []
+    while True:
+        page = await admin.jobs_page(after=after, **filters)
+        found += [job["job_id"] for job in page.jobs if _has_run(job, page.at, least)]
+        if (after := page.next) is None:
+            return found
+
+
+def _has_run(job: Mapping[str, Any], now: datetime, least: float | None) -> bool:
+    if least is None:
+        return True
+    return bool(job["started_at"]) and (now - job["started_at"]).total_seconds() >= least
+
+
+async def _retry_from(
+    admin: Admin, ids: Sequence[int], step: str, errors: dict[int, AdminRefused]
+) -> dict[str, list[int]]:
+    """Retry jobs from a step on; note why some are refused."""
+    for job_id in ids:
+        try:
+            await admin.retry_from(job_id, step)
+        except AdminRefused as error:
+            errors[job_id] = error
+    return {
+        "retried": [job_id for job_id in ids if job_id not in errors],
+        "refused": list(errors),
+        "acts": [],
+    }
 
 
 def _jobs_text(ids: Sequence[int]) -> str:

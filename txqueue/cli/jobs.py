@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 from attrs import asdict
 
+from txqueue.cli import options as cli
 from txqueue.cli import output
-from txqueue.cli.options import (
-    JOB_COLUMNS,
-    GlobalOptions,
-    Length,
-    command,
-    limited,
-    on_node,
-    searching,
-    selecting,
-)
+from txqueue.cli.options import GlobalOptions, command
 from txqueue.cli.source import note_unknown_names, or_archived, read, read_database
 from txqueue.model.humanize import (
     age,
@@ -50,16 +42,10 @@ NAME_SHOWN = 40
 
 def shown_state(row: Mapping[str, Any]) -> Text:
     """Return a job's state, with what it waits for."""
-    state, reason = row["state"], _reason(row)
-    return output.job_state(state, f"{state_word(state)}: {reason}" if reason else None)
-
-
-def _reason(row: Mapping[str, Any]) -> str | None:
-    """Return what a job waits for."""
+    state, reason = row["state"], row["waiting_for"]
     if wait := row.get("wait"):
-        return f"signal {cut(wait['signal'], NAME_SHOWN)}" if wait["signal"] else str(wait["kind"])
-    reason: str | None = row["waiting_for"]
-    return reason
+        reason = f"signal {cut(wait['signal'], NAME_SHOWN)}" if wait["signal"] else wait["kind"]
+    return output.job_state(state, f"{state_word(state)}: {reason}" if reason else None)
 
 
 def whole_job(row: Mapping[str, Any], now: datetime) -> output.Lines:
@@ -135,7 +121,9 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
     damage, tags, last = row.get("damage"), tags_of(row["options"]), row["actions"][:1]
     yield "job", str(row["job_id"])
     yield "state", shown_state(row).append(" (archived)" if row.get("archived") else "")
-    yield from _wait(row, now)
+    if wait := row.get("wait"):
+        yield "waits at", f"step {wait['step']}, since {moment(wait['since'], now)}"
+        yield "until", _moment(wait["until"], now)
     yield "damaged", output.styled(f"{damage}; {DAMAGE_REMEDY}", "red") if damage else None
     for fact, name in _PLAIN_FACTS.items():
         yield fact, row[name]
@@ -150,7 +138,7 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
     for act in last:
         yield "last act", f"{act['what']} by {act['who']}, {moment(act['at'], now)}"
     # A wait says when its step ends.
-    is_later = row["not_before"] > row["enqueued_at"] and not row.get("wait")
+    is_later = row["not_before"] > row["enqueued_at"] and not wait
     yield "not before", moment(row["not_before"], now) if is_later else None
     yield "not after", _moment(row["not_after"], now)
     if row["finished_at"] and row["assigned_at"]:
@@ -179,13 +167,6 @@ def _progress(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     if workset := row.get("workset"):
         ended = workset["done"] + workset["failed"]
         yield f"workset {workset['name']}", output.bar(ended, workset["total"])
-
-
-def _wait(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]]:
-    """Yield the step at which a job waits."""
-    if wait := row.get("wait"):
-        yield "waits at", f"step {wait['step']}, since {moment(wait['since'], now)}"
-        yield "until", _moment(wait["until"], now)
 
 
 def _option(row: Mapping[str, Any], name: str) -> Any:
@@ -223,21 +204,19 @@ NUMBER = click.IntRange(0, 2**63 - 1)
 
 
 @command()
-@selecting(*JOB_COLUMNS, states=STATES)
-@on_node()
-@searching()
-@limited()
+@cli.selecting(*cli.JOB_COLUMNS, states=STATES)
+@cli.on_node()
+@cli.searching()
+@cli.limited()
 @click.option(
     "--after", type=NUMBER, metavar="ID", help="Continue after this job: the previous page's next."
 )
 @click.option(
     "--running-for",
-    type=Length(),
+    type=cli.SECONDS,
     help="Only jobs running for 10min, 2h or longer, the longest first.",
 )
-def jobs(
-    options: GlobalOptions, /, limit: int, running_for: timedelta | None, **filters: Any
-) -> None:
+def jobs(options: GlobalOptions, /, limit: int, **filters: Any) -> None:
     """List jobs, the newest first.
 
     Examples:
@@ -245,10 +224,8 @@ def jobs(
         jobs --payload order_id=7 --since 2h
     """
     filters["node"] = filters.pop("on_node")
-    if running_for is not None:
-        if filters["after"] is not None:
-            raise click.UsageError("--running-for has no --after: raise --limit")
-        filters["running_for"] = running_for.total_seconds()
+    if None not in (filters["running_for"], filters["after"]):
+        raise click.UsageError("--running-for has no --after: raise --limit")
     from txqueue.store.reads.job_search import about_found
 
     page = read(
@@ -279,14 +256,13 @@ def job(options: GlobalOptions, job_id: int) -> None:
     """
     from txqueue.store.reads.job_details import about_archived_job, about_job
 
-    whole = or_archived(
-        options,
-        job_id,
-        lambda: read(
-            options, lambda schema: about_job(schema, job_id), lambda admin: admin.job(job_id)
-        ),
-        lambda row: read_database(options, about_archived_job, row),
-    )
+    def find() -> dict[str, Any]:
+        return read(options, lambda its: about_job(its, job_id), lambda node: node.job(job_id))
+
+    def tell(row: dict[str, Any]) -> dict[str, Any]:
+        return read_database(options, about_archived_job, row)
+
+    whole = or_archived(options, job_id, find, tell)
     output.show(options, whole, lambda: whole_job(whole, whole["at"]))
 
 
@@ -302,24 +278,15 @@ def explain(options: GlobalOptions, job_id: int) -> None:
     from txqueue.policy.findings.explanation import explain_archived
     from txqueue.store.reads.job_details import about_obstacles
 
-    why = or_archived(
-        options,
-        job_id,
-        lambda: read(
-            options,
-            lambda schema: about_obstacles(schema, job_id),
-            lambda admin: admin.explain(job_id),
-        ),
-        explain_archived,
-    )
-    output.show(options, asdict(why), lambda: _reasons(why))
+    def find() -> Explanation:
+        return read(
+            options, lambda its: about_obstacles(its, job_id), lambda node: node.explain(job_id)
+        )
 
-
-def _reasons(why: Explanation) -> output.Lines:
-    state = output.job_state(why.state)
-    yield output.facts(
-        [("job", str(why.job_id)), ("state", state), ("why", why.detail), ("remedy", why.remedy)]
-    )
+    why = or_archived(options, job_id, find, explain_archived)
+    pairs = ("why", why.detail), ("remedy", why.remedy)
+    named = ("job", str(why.job_id)), ("state", output.job_state(why.state))
+    output.show(options, asdict(why), lambda: [output.facts([*named, *pairs])])
 
 
 async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> FoundJobs:

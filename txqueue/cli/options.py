@@ -6,10 +6,10 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import reduce
 from inspect import cleandoc
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -360,54 +360,41 @@ def _selects(column: str, what: str) -> Decorator:
     return click.option(flag, column, help=text, shell_complete=complete)
 
 
-class Length(click.ParamType):  # type: ignore[type-arg]  # It takes none in click 8.1.
-    """A length of time, or a percentage where the option allows one."""
+class Read(click.ParamType):  # type: ignore[type-arg]  # It takes none in click 8.1.
+    """What a function reads of a text; the message of its ValueError is shown.
 
-    name = "length"
+    Args:
+        name: What stands for the value in the help.
+        read: The function.
+    """
 
-    def __init__(self, *, takes_percent: bool = False) -> None:
-        self._takes_percent = takes_percent
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name, self._read = name, read
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> timedelta | float:
-        """Return the length as a timedelta, or the percentage as a fraction."""
-        text = value.strip()
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return what the function has read."""
         try:
-            if text.endswith("%") and self._takes_percent and 0 <= float(text[:-1]) < inf:
-                return float(text[:-1]) / 100
-            return length_of(text)
-        except ValueError:
-            also = ", or 10% of the period" if self._takes_percent else ""
-            self.fail(
-                f"{value!r} is not a length of time; write 90s, 5min, 2h or 1d{also}", param, ctx
-            )
+            return self._read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+LENGTH = Read("length", length_of)
+SECONDS = Read("length", lambda text: length_of(text).total_seconds())
 
 
 def moment_option(flag: str, name: str, text: str, metavar: str = "WHEN") -> Decorator:
     """Give a command an option that is a moment; see `moment_of`."""
-    return click.option(flag, name, metavar=metavar, callback=_read_moment, help=text)
+    return click.option(flag, name, metavar=metavar, type=Read("when", moment_of), help=text)
 
 
-def _read_moment(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> datetime | None:
+def zoned(text: str) -> str:
+    """Read a date and time; it needs an offset, as hosts have different time zones."""
     try:
-        return None if value is None else moment_of(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), context, parameter) from None
-
-
-def zoned(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    """Check a date and time; it needs an offset, as hosts have different time zones."""
-    if value is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
+        moment = datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(
-            f"{value!r} is not a moment; write it like 2030-01-31T12:00:00Z"
-        ) from None
+        said = f"{text!r} is not a moment; write it like 2030-01-31T12:00:00Z"
+        raise ValueError(said) from None
     if moment.tzinfo is None:
-        raise click.BadParameter(f"{value!r} has no time zone; add Z or an offset such as +02:00")
+        raise ValueError(f"{text!r} has no time zone; add Z or an offset such as +02:00")
     return moment.isoformat()

@@ -16,6 +16,7 @@ from attrs import asdict, frozen
 
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import age, amount, duration, plain, state_word
+from txqueue.model.operator_acts import ACTS
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -111,9 +112,23 @@ def show(
         out.print(line)
 
 
+def show_list(
+    options: GlobalOptions, document: Mapping[str, Any], title: str, columns: Columns, empty: str
+) -> None:
+    """Print a result whose first value is a list: for people as a table, see `listing`."""
+    [rows, *_] = document.values()
+    show(options, document, lambda: listing(title, columns, rows, empty))
+
+
 def say(options: GlobalOptions, document: Mapping[str, Any], sentence: str) -> None:
     """Print a result: as JSON if asked to, else as one sentence."""
     show(options, document, lambda: [styled(sentence)])
+
+
+def show_act(options: GlobalOptions, act: str, subject: str, document: Mapping[str, Any]) -> None:
+    """Print whether an act has changed its subject, as the document says, and how to undo it."""
+    say(options, document, ACTS[act].told(subject, is_changed=document["changed"]))
+    note_undo(options, document.get("act"))
 
 
 def _escaped(character: re.Match[str]) -> str:

@@ -10,22 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from txqueue.cli import output
 from txqueue.cli.options import Finite, GlobalOptions, command, known_names, limited, together
-from txqueue.cli.output import (
-    Columns,
-    Lines,
-    listing,
-    local_time,
-    note,
-    note_undo,
-    say,
-    show,
-    styled,
-)
-from txqueue.cli.source import operate, read, read_database
+from txqueue.cli.source import act_on, operate, read, read_database
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import counted, plain
-from txqueue.model.operator_acts import ACTS, undone_text
+from txqueue.model.operator_acts import undone_text
 from txqueue.policy.findings.status import LIMITS
 from txqueue.policy.pagination import read_document
 
@@ -44,7 +34,8 @@ def limits(options: GlobalOptions) -> None:
     from txqueue.store.reads.queue_state import about_controls
 
     controls = read(options, about_controls, lambda admin: admin.controls())
-    show(options, {"limits": controls}, lambda: listing("Limits", _LIMITS, controls, _NO_LIMIT))
+    empty = "Nothing is paused or limited."
+    output.show_list(options, {"limits": controls}, "Limits", _LIMITS, empty)
 
 
 @command()
@@ -67,7 +58,8 @@ def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
         return acts
 
     acts = read(options, lambda schema: about_actions(schema, None, limit, subject), ask)
-    show(options, {"actions": acts}, lambda: listing("Acts of operators", _ACTS, acts, _NO_ACT))
+    empty = "No operator has done anything."
+    output.show_list(options, {"actions": acts}, "Acts of operators", _ACTS, empty)
 
 
 @command()
@@ -84,12 +76,12 @@ def undo(options: GlobalOptions, act: int) -> None:
     """
     undone, kept = operate(options, lambda admin: admin.undo(act))
 
-    def lines() -> Lines:
-        yield styled(undone_text(act, undone, kept))
+    def lines() -> output.Lines:
+        yield output.styled(undone_text(act, undone, kept))
         for reason, jobs in kept.items():
-            yield styled(f"{counted(jobs, 'job')} left unchanged: {reason}.", "yellow")
+            yield output.styled(f"{counted(jobs, 'job')} left unchanged: {reason}.", "yellow")
 
-    show(options, {"acts": [act], "undone": undone, "kept": kept}, lines)
+    output.show(options, {"acts": [act], "undone": undone, "kept": kept}, lines)
 
 
 def _limit(name: str) -> Callable[[Mapping[str, Any]], str | None]:
@@ -100,8 +92,8 @@ def _limit(name: str) -> Callable[[Mapping[str, Any]], str | None]:
 def _stop(row: Mapping[str, Any]) -> Any:
     """Return that nothing of it starts, and for how long if a handler raised Throttled."""
     if row["is_paused"]:
-        return styled("paused", "bold yellow")
-    return row["held_until"] and f"throttled until {local_time(row['held_until'])}"
+        return output.styled("paused", "bold yellow")
+    return row["held_until"] and f"throttled until {output.local_time(row['held_until'])}"
 
 
 def _details(act: Mapping[str, Any]) -> str:
@@ -110,8 +102,7 @@ def _details(act: Mapping[str, Any]) -> str:
 
 
 _USUAL = {"burst": 1, "share": 1, "reserve": 0}
-_NO_LIMIT, _NO_ACT = "Nothing is paused or limited.", "No operator has done anything."
-_LIMITS: Columns = {
+_LIMITS: output.Columns = {
     "kind": "kind",
     "key": "key",
     "paused": _stop,
@@ -122,9 +113,9 @@ _LIMITS: Columns = {
     ">reserve": _limit("reserve"),
     ">backlog": _limit("backlog"),
 }
-_ACTS: Columns = {
+_ACTS: output.Columns = {
     ">act": "action_id",
-    "when": lambda act: local_time(act["at"]),
+    "when": lambda act: output.local_time(act["at"]),
     "who": "who",
     "did": "what",
     "to": "subject",
@@ -237,8 +228,8 @@ def limit(
     answer = _act(options, kind, key, lambda admin: admin.act("set_limit", **arguments))
     control = read_document(answer["control"])
     document = control or {"kind": kind, "key": key, "is_paused": False}
-    say(options, document, f"{kind.capitalize()} {key} has {_limits(control)}.")
-    note_undo(options, answer.get("act"))
+    output.say(options, document, f"{kind.capitalize()} {key} has {_limits(control)}.")
+    output.note_undo(options, answer.get("act"))
 
 
 @command()
@@ -278,9 +269,8 @@ def release(options: GlobalOptions, work_type: str) -> None:
     Examples:
         release mail.send
     """
-    answer = operate(options, lambda admin: admin.act("release_type", work_type=work_type))
-    told = ACTS["release_type"].told(f"Type {work_type}", is_changed=answer["changed"])
-    say(options, {"work_type": work_type, **answer}, told)
+    named = {"work_type": work_type}
+    act_on(options, "release_type", f"Type {work_type}", named, **named)
 
 
 def _is_emptied(options: GlobalOptions, name: str) -> bool:
@@ -294,18 +284,16 @@ def _is_emptied(options: GlobalOptions, name: str) -> bool:
             break
         if node["jobs"] != left:
             left = node["jobs"]
-            note(options, f"{counted(left, 'job')} left on node {name}.")
+            output.note(options, f"{counted(left, 'job')} left on node {name}.")
         sleep(PAUSE)
     is_emptied = bool(node["state"] != "alive")
     ends = "has no jobs left" if is_emptied else "accepts jobs again: another operator undrained it"
-    note(options, f"Node {name} {ends}.")
+    output.note(options, f"Node {name} {ends}.")
     return is_emptied
 
 
 def _switch_node(options: GlobalOptions, name: str, act: str, state: str) -> None:
-    changed = operate(options, lambda admin: admin.act(act, name=name))["changed"]
-    document = {"node": name, "state": state, "changed": changed}
-    say(options, document, ACTS[act].told(f"Node {name}", is_changed=changed))
+    act_on(options, act, f"Node {name}", {"node": name, "state": state}, name=name)
 
 
 def _switch(
@@ -314,9 +302,7 @@ def _switch(
     [(kind, key)] = [(kind, key) for kind, key in names.items() if key is not None]
     answer = _act(options, kind, key, lambda admin: admin.act(act, kind=kind, key=key))
     document = {"kind": kind, "key": key, "is_paused": is_paused, **answer}
-    told = ACTS[act].told(f"{kind.capitalize()} {key}", is_changed=answer["changed"])
-    say(options, document, told)
-    note_undo(options, answer.get("act"))
+    output.show_act(options, act, f"{kind.capitalize()} {key}", document)
 
 
 def _act(options: GlobalOptions, kind: str, key: str, act: Callable[[Admin], Awaitable[T]]) -> T:

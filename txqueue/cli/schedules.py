@@ -4,34 +4,21 @@ remove them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from attrs import fields_dict
 
-from txqueue.cli import output
+from txqueue.cli import options as cli
+from txqueue.cli import output, source
 from txqueue.cli.enqueue import checked_payload, declared, job_text, keyless
-from txqueue.cli.options import (
-    Decorator,
-    Finite,
-    GlobalOptions,
-    Group,
-    Length,
-    command,
-    known_names,
-    limited,
-    moment_option,
-    selecting,
-    together,
-    valued,
-)
-from txqueue.cli.source import account, note_unknown_names, open_session, operate, read_database
+from txqueue.cli.options import GlobalOptions, Group, command
 from txqueue.errors import InvalidSchedule, NotPermitted
-from txqueue.model.humanize import age, amount, duration, state_word
-from txqueue.model.operator_acts import ACTS
+from txqueue.model.humanize import age, amount, duration, length_of, state_word
 from txqueue.model.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
 
 if TYPE_CHECKING:
@@ -45,9 +32,9 @@ LATE = 60.0
 
 
 @command()
-@selecting("work_type", "group", "tenant", what="schedules")
-@limited(100)
-@valued("--after", "NAME", "Continue after this schedule: the last one of the previous page.")
+@cli.selecting("work_type", "group", "tenant", what="schedules")
+@cli.limited(100)
+@cli.valued("--after", "NAME", "Continue after this schedule: the last one of the previous page.")
 def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> None:
     """List schedules: when each is due, how it ran.
 
@@ -60,7 +47,7 @@ def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> N
     following = listed[-1]["name"] if len(rows) > limit else None
     output.show(options, {"schedules": listed, "next": following}, lambda: _list(listed, now))
     if not listed:
-        note_unknown_names(options, filters)
+        source.note_unknown_names(options, filters)
     if following is not None:
         output.note(options, f"More: --after {following}")
 
@@ -73,7 +60,7 @@ def dated_schedules(
     from txqueue.store.reads.queue_state import about_clock
     from txqueue.store.reads.schedule_list import about_schedules
 
-    rows, now = read_database(
+    rows, now = source.read_database(
         options, lambda schema: together(about_schedules(schema, filters, limit), about_clock())
     )
     return rows, now
@@ -170,21 +157,33 @@ _KINDS: Final[Mapping[str, Any]] = {"every": Every, "cooldown": Cooldown, "cron"
 _TERMS: Final = ("tz", "jitter", "catch_up", "overlap", "since", "until", "times")
 
 
-def _choice(flag: str, choices: Sequence[str], text: str) -> Decorator:
+def length_or_part(text: str) -> timedelta | float:
+    """Read a length of time, or a percentage as a fraction."""
+    if re.fullmatch(r"\d+(\.\d+)?%", text):
+        return float(text[:-1]) / 100
+    try:
+        return length_of(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, or 10% of the period") from None
+
+
+def _choice(flag: str, choices: Sequence[str], text: str) -> cli.Decorator:
     return click.option(flag, type=click.Choice(choices), help=text)
 
 
 # When a schedule is due, for the commands that say so.
-_timed = together(
-    click.option("--every", type=Length(), help="At even intervals, such as 90s, 5min, 2h."),
-    click.option("--cooldown", type=Length(), help="This long after the last job has ended."),
-    valued("--cron", "EXPR", "A cron expression, such as '0 3 * * *'."),
-    valued("--tz", "ZONE", "The time zone of --cron.  [default: UTC]"),
-    click.option("--jitter", type=Length(takes_percent=True), help="At random: 4s, or 10%."),
+_timed = cli.together(
+    click.option("--every", type=cli.LENGTH, help="At even intervals, such as 90s, 5min, 2h."),
+    click.option("--cooldown", type=cli.LENGTH, help="This long after the last job has ended."),
+    cli.valued("--cron", "EXPR", "A cron expression, such as '0 3 * * *'."),
+    cli.valued("--tz", "ZONE", "The time zone of --cron.  [default: UTC]"),
+    click.option(
+        "--jitter", type=cli.Read("length", length_or_part), help="At random: 4s, or 10%."
+    ),
     _choice("--catch-up", [*map(str, CatchUp)], "For missed moments.  [default: skip]"),
     _choice("--overlap", ["allow", "skip"], "Whether its jobs may overlap.  [default: allow]"),
     _choice("--since", ["start", "end"], "From where --cooldown counts.  [default: end]"),
-    moment_option("--until", "until", "When it ends; in UTC without an offset."),
+    cli.moment_option("--until", "until", "When it ends; in UTC without an offset."),
     click.option("--times", type=click.IntRange(1, MOST_TIMES), help="How many jobs in all."),
 )
 
@@ -201,7 +200,7 @@ def schedule() -> None:
 
 @command(within=schedule)
 @click.argument("name")
-@click.argument("work_type", metavar="TYPE", shell_complete=known_names("work_type"))
+@click.argument("work_type", metavar="TYPE", shell_complete=cli.known_names("work_type"))
 @click.argument("payload", metavar="JSON")
 @_timed
 @click.option(
@@ -235,8 +234,10 @@ def add(
 
     condition = Exists(*only_if) if only_if else None
     when = _chosen_schedule(choices)
-    with open_session(options) as session:
-        call = put_call(session.schema, name, job, when=when, only_if=condition, who=account())
+    with source.open_session(options) as session:
+        call = put_call(
+            session.schema, name, job, when=when, only_if=condition, who=source.account()
+        )
         changed = bool(session.value(*call))
         is_unknown = _is_unknown(session, work_type)
     text = "is there" if changed else "was there already"
@@ -282,8 +283,9 @@ def edit(options: GlobalOptions, /, name: str, **choices: Any) -> None:
         schedule edit sync --every 1h
     """
     when = _chosen_schedule(choices)
-    changed = operate(options, lambda admin: admin.edit_schedule(name, when))
-    _tell(options, "edit_schedule", name, changed)
+    changed = source.operate(options, lambda admin: admin.edit_schedule(name, when))
+    document = {"name": name, "changed": changed}
+    output.show_act(options, "edit_schedule", f"Schedule {name}", document)
 
 
 @command(within=schedule)
@@ -331,7 +333,7 @@ def run_now(options: GlobalOptions, name: str) -> None:
     Examples:
         schedule run-now sync
     """
-    ran = operate(options, lambda admin: admin.run_schedule(name))
+    ran = source.operate(options, lambda admin: admin.run_schedule(name))
     document = {"name": name, "job_id": ran}
     output.say(options, document, f"Job {ran} of schedule {name} is enqueued.")
 
@@ -340,12 +342,15 @@ def run_now(options: GlobalOptions, name: str) -> None:
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--group", help="Only of schedules of this group, whatever their types.")
 @click.option(
-    "--late", type=Finite(0), metavar="SECONDS", help="Only runs that started at least this late."
+    "--late",
+    type=cli.Finite(0),
+    metavar="SECONDS",
+    help="Only runs that started at least this late.",
 )
 @click.option(
-    "--took", type=Finite(0), metavar="SECONDS", help="Only runs that took at least this long."
+    "--took", type=cli.Finite(0), metavar="SECONDS", help="Only runs that took at least this long."
 )
-@limited()
+@cli.limited()
 def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None:
     """Show the last runs, the latest first.
 
@@ -355,11 +360,11 @@ def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None
     """
     from txqueue.store.reads.schedule_list import about_scheduled_runs
 
-    rows = read_database(options, about_scheduled_runs, names=names, **chosen)
+    rows = source.read_database(options, about_scheduled_runs, names=names, **chosen)
     is_by_name = not (chosen["group"] or chosen["late"] or chosen["took"])
     never = not rows and is_by_name and len(names) == 1
     none = _why_none(options, names[0]) if never else "No such run."
-    output.show(options, {"runs": rows}, lambda: output.listing("Runs", _RUNS, rows, none))
+    output.show_list(options, {"runs": rows}, "Runs", _RUNS, none)
 
 
 def _why_none(options: GlobalOptions, name: str) -> str:
@@ -371,11 +376,4 @@ def _why_none(options: GlobalOptions, name: str) -> str:
 
 
 def _act(options: GlobalOptions, act: str, name: str) -> None:
-    answer = operate(options, lambda admin: admin.act(act, name=name))
-    # A removal always changes something.
-    _tell(options, act, name, answer.get("changed", True))
-
-
-def _tell(options: GlobalOptions, act: str, name: str, changed: bool) -> None:
-    document = {"name": name, "changed": changed}
-    output.say(options, document, ACTS[act].told(f"Schedule {name}", is_changed=changed))
+    source.act_on(options, act, f"Schedule {name}", {"name": name}, name=name)

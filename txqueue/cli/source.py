@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from txqueue.cli.options import JOB_COLUMNS, GlobalOptions
-from txqueue.cli.output import note
+from txqueue.cli.output import note, show_act
 from txqueue.errors import (
     AdminRefused,
     ConfigurationError,
@@ -192,6 +192,23 @@ def operate(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
         raise no_node from None
 
 
+def act_on(
+    options: GlobalOptions, act: str, subject: str, named: Mapping[str, Any], **arguments: Any
+) -> None:
+    """Act on something else than jobs, and print what has changed.
+
+    Args:
+        options: Name the node, and the database that is meant, if they do.
+        act: The act.
+        subject: The words for what it is about.
+        named: What the result has besides the act's answer.
+        arguments: The arguments of the act.
+    """
+    answer = operate(options, lambda admin: admin.act(act, **arguments))
+    # A removal always changes something.
+    show_act(options, act, subject, {**named, "changed": True, **answer})
+
+
 def act_in_database(
     options: GlobalOptions,
     act: Callable[[Admin], Awaitable[T]],
@@ -278,43 +295,27 @@ def _queue_to_read(options: GlobalOptions) -> QueueIdentity | None:
         return None
 
 
-def _checked(
-    meant: QueueIdentity | None, ask: Callable[[Admin], Awaitable[T]]
-) -> Callable[[Admin], Awaitable[T]]:
-    """Return a function that asks a node only if it serves the queue that is meant."""
-    if meant is None:
-        return ask
-
-    async def checked(admin: Admin) -> T:
-        served = await _served(admin)
-        if served.identity != meant.identity:
-            raise _other_queue(served, meant)
-        return await ask(admin)
-
-    return checked
-
-
-def _other_queue(served: QueueIdentity, meant: QueueIdentity) -> NodeUnavailable:
-    if served.place == meant.place:
-        return NodeUnavailable(
-            f"the command names {meant.place}, and the node serves another one of that address",
-            "was the server replaced, or is it in another container? restart the node, or name one"
-            " of that database: --node ENDPOINT",
-        )
-    return NodeUnavailable(
-        f"the node serves {served.place}, and not {meant.place}, which the command names",
-        "name a node of that database: --node ENDPOINT; or name the node's own database",
-    )
-
-
-async def _served(admin: Admin) -> QueueIdentity:
+async def _ensure_serves(admin: Admin, meant: QueueIdentity) -> None:
+    """Check that a node serves the queue that is meant."""
     try:
-        return await admin.queue()
+        served = await admin.queue()
     except AdminRefused as error:
         raise AdminRefused(
             f"whether the node serves the named database cannot be checked: {error.what}",
             _either(error.remedy, "name no database: leave out --dsn and TXQUEUE_DSN"),
         ) from None
+    if served.identity == meant.identity:
+        return
+    if served.place == meant.place:
+        raise NodeUnavailable(
+            f"the command names {meant.place}, and the node serves another one of that address",
+            "was the server replaced, or is it in another container? restart the node, or name one"
+            " of that database: --node ENDPOINT",
+        )
+    raise NodeUnavailable(
+        f"the node serves {served.place}, and not {meant.place}, which the command names",
+        "name a node of that database: --node ENDPOINT; or name the node's own database",
+    )
 
 
 def _either(remedy: str, other: str) -> str:
@@ -359,7 +360,9 @@ def _ask_one(
 
         endpoint = await chosen_endpoint(endpoints, settings.own_socket(), meant, connect)
         async with await connect(endpoint) as admin:
-            return await _checked(meant, ask)(admin)
+            if meant is not None:
+                await _ensure_serves(admin, meant)
+            return await ask(admin)
 
     async def run_in_time(reactor: INetworkReactor) -> T:
         running = Deferred.fromCoroutine(run(reactor))

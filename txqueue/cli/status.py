@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from txqueue.cli import output
 from txqueue.cli.options import GlobalOptions, command, limited
-from txqueue.cli.output import (
-    Columns,
-    Lines,
-    age_of,
-    amount_of,
-    bar,
-    console,
-    listing,
-    show,
-    styled,
-)
 from txqueue.cli.source import read, read_database
 from txqueue.model.humanize import age, amount, duration, joined, rate
 from txqueue.policy.findings.nodes import by_application, named_versions
@@ -46,7 +36,7 @@ def nodes(options: GlobalOptions) -> None:
     from txqueue.store.reads.queue_state import about_nodes
 
     known = read(options, about_nodes, lambda admin: admin.nodes())
-    show(options, {"nodes": known}, lambda: _node_tables(known))
+    output.show(options, {"nodes": known}, lambda: _node_tables(known))
 
 
 def _of_running(text: Callable[[Any], object]) -> Callable[[Mapping[str, Any]], object]:
@@ -65,9 +55,9 @@ def _age(node: Mapping[str, Any], name: str, after: str = "") -> str | None:
     return None if node.get(name) is None else age(node[name]) + after
 
 
-_NODES: Columns = {
+_NODES: output.Columns = {
     "node": "name",
-    "state": lambda node: styled(node["state"], COLOURS.get(node["state"], "dim")),
+    "state": lambda node: output.styled(node["state"], COLOURS.get(node["state"], "dim")),
     "where": lambda node: f"{node['hostname']}:{node['pid']}",
     ">jobs": lambda node: amount(node["jobs"]) if "jobs" in node else None,
     ">load": _of_running(lambda node: f"{node['load']:.0%}"),
@@ -76,37 +66,39 @@ _NODES: Columns = {
     ">heartbeat": lambda node: _age(node, "heartbeat_seconds", " ago"),
     ">up": _of_running(lambda node: _age(node, "up_seconds")),
 }
-_WORKERS: Columns = {
+_WORKERS: output.Columns = {
     ">process": "pid",
     "state": worker_state,
-    ">jobs": amount_of("jobs"),
-    ">weight": amount_of("weight"),
+    ">jobs": output.amount_of("jobs"),
+    ">weight": output.amount_of("weight"),
 }
 
 
-def _node_tables(rows: Sequence[Mapping[str, Any]]) -> Lines:
+def _node_tables(rows: Sequence[Mapping[str, Any]]) -> output.Lines:
     if not rows:
-        yield styled("No node has ever registered; start one: txqueue node --app MODULE")
+        yield output.styled("No node has ever registered; start one: txqueue node --app MODULE")
         return
-    yield from listing("Nodes", _NODES, living_first(rows))
+    yield from output.listing("Nodes", _NODES, living_first(rows))
     for node in rows:
         if isinstance(node.get("workers"), list):
             yield ""
             yield from _itself(node)
     if running := by_application(rows):
         yield ""
-        yield styled(f"Application: {named_versions(running)}", "dim")
+        yield output.styled(f"Application: {named_versions(running)}", "dim")
     known = sorted({name for node in rows for name in node.get("work_types", ())})
     if known:
         yield ""
-        yield styled(f"Work types: {joined(known, most=_TYPES_TOLD)}", "dim")
+        yield output.styled(f"Work types: {joined(known, most=_TYPES_TOLD)}", "dim")
 
 
-def _itself(node: Mapping[str, Any]) -> Lines:
+def _itself(node: Mapping[str, Any]) -> output.Lines:
     """Yield what a node reports only about itself, to a command that is connected to it."""
-    yield from listing(f"Workers of {node['name']}", _WORKERS, node["workers"])
+    yield from output.listing(f"Workers of {node['name']}", _WORKERS, node["workers"])
     if not node["has_lease"]:
-        yield styled("Its lease has expired: it starts no jobs until it has renewed it.", "red")
+        yield output.styled(
+            "Its lease has expired: it starts no jobs until it has renewed it.", "red"
+        )
 
 
 BAR = 12
@@ -129,22 +121,22 @@ def status(options: GlobalOptions, /, *, watch: bool) -> None:
 
     if not watch:
         document = read(options, about_all, lambda admin: admin.status())
-        show(options, document, lambda: _tables(document))
+        output.show(options, document, lambda: _tables(document))
         return
     # Ctrl-C is the way to end this.
     with suppress(KeyboardInterrupt):
         while True:
             document = read_database(options, about_all)
             if not options.json:
-                console(options).clear()
-            show(options, document, partial(_tables, document))
+                output.console(options).clear()
+            output.show(options, document, partial(_tables, document))
             sleep(EACH)
 
 
-def _tables(document: Mapping[str, Any]) -> Lines:
+def _tables(document: Mapping[str, Any]) -> output.Lines:
     rows = largest(document["queues"], MOST_SHOWN)
     most = max((row["ready"] for row in rows), default=0)
-    yield from listing(
+    yield from output.listing(
         "Queues", _queue_columns(most), rows, "No queue has jobs, and no node serves one."
     )
     # A node of the alpha tells of no others, and of no blocked jobs.
@@ -152,48 +144,50 @@ def _tables(document: Mapping[str, Any]) -> Lines:
     yield from _more(len(document["queues"]) - len(rows) + others, "queues with fewer jobs")
     yield ""
     nodes = living_first(node for node in document["nodes"] if node["state"] != "stopped")
-    yield from listing("Nodes", _NODES, nodes[:MOST_SHOWN], "No node runs.")
+    yield from output.listing("Nodes", _NODES, nodes[:MOST_SHOWN], "No node runs.")
     yield from _more(len(nodes) - MOST_SHOWN, "nodes: txqueue nodes")
     stopped = len(document["nodes"]) - len(nodes)
     history = document["history"]
     yield ""
-    yield styled(
+    yield output.styled(
         f"History: about {amount(history['done'])} done, {amount(history['cancelled'])} cancelled"
         + (f". Stopped nodes: {stopped}" if stopped else ""),
         "dim",
     )
     if blocked := document.get("blocked"):
         yield ""
-        yield from listing("Why jobs wait", _BLOCKED, blocked[:MOST_SHOWN])
+        yield from output.listing("Why jobs wait", _BLOCKED, blocked[:MOST_SHOWN])
         for sentence in document.get("blocked_left_out", ()):
-            yield styled(f"{sentence[0].upper()}{sentence[1:]}.", "dim")
+            yield output.styled(f"{sentence[0].upper()}{sentence[1:]}.", "dim")
     for warning in document["warnings"]:
         yield _warning(warning)
 
 
-def _more(left: int, what: str) -> Lines:
+def _more(left: int, what: str) -> output.Lines:
     if left > 0:
-        yield styled(f"and {amount(left)} more {what}", "dim")
+        yield output.styled(f"and {amount(left)} more {what}", "dim")
 
 
-def _queue_columns(most: int) -> Columns:
+def _queue_columns(most: int) -> output.Columns:
     """Return the columns of queues, of which the longest bar stands for the most ready jobs."""
     return {
         "queue": "queue",
-        ">ready": amount_of("ready"),
-        "": lambda row: styled("█" * (round(BAR * row["ready"] / most) if most else 0), "cyan"),
-        ">waiting": amount_of("waiting"),
-        ">running": amount_of("assigned"),
-        ">failed": lambda row: styled(amount(row["failed"]), "red" if row["failed"] else ""),
-        ">oldest": age_of("oldest_ready_seconds"),
+        ">ready": output.amount_of("ready"),
+        "": lambda row: output.styled(
+            "█" * (round(BAR * row["ready"] / most) if most else 0), "cyan"
+        ),
+        ">waiting": output.amount_of("waiting"),
+        ">running": output.amount_of("assigned"),
+        ">failed": lambda row: output.styled(amount(row["failed"]), "red" if row["failed"] else ""),
+        ">oldest": output.age_of("oldest_ready_seconds"),
         ">done/s": lambda row: rate(row["done_per_second"]),
     }
 
 
 _GRAVITIES = {"fault": "red", "act": "yellow"}
-_BLOCKED: Columns = {
-    ">jobs": amount_of("jobs"),
-    "reason": lambda row: styled(row["reason"], _GRAVITIES.get(row["gravity"], "")),
+_BLOCKED: output.Columns = {
+    ">jobs": output.amount_of("jobs"),
+    "reason": lambda row: output.styled(row["reason"], _GRAVITIES.get(row["gravity"], "")),
     "queue": "queue",
     "type": "work_type",
     "such as": lambda row: f"job {row['job_id']}",
@@ -201,10 +195,10 @@ _BLOCKED: Columns = {
 
 
 def _warning(warning: Mapping[str, str]) -> RenderableType:
-    line = styled("")
+    line = output.styled("")
     for text, style in (("! ", "bold yellow"), (warning["what"], "yellow")):
-        line.append_text(styled(text, style))
-    return line.append_text(styled(f"; {warning['remedy']}", "dim"))
+        line.append_text(output.styled(text, style))
+    return line.append_text(output.styled(f"; {warning['remedy']}", "dim"))
 
 
 @command()
@@ -221,10 +215,11 @@ def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
 
     if name is None:
         rows = read_database(options, about_worksets)
-        show(options, {"worksets": rows}, lambda: listing("Worksets", _WORKSETS, rows, _NO_WORKSET))
+        empty = "No workset was filled or started."
+        output.show_list(options, {"worksets": rows}, "Worksets", _WORKSETS, empty)
     else:
         failed = read_database(options, about_workset_failures, name, limit)
-        show(options, {"workset": name, "failed": failed}, lambda: _failures(failed))
+        output.show(options, {"workset": name, "failed": failed}, lambda: _failures(failed))
 
 
 @command()
@@ -241,38 +236,37 @@ def tenants(options: GlobalOptions, limit: int) -> None:
     from txqueue.store.reads.queue_state import about_tenants
 
     rows = read_database(options, about_tenants, limit)
-    show(options, {"tenants": rows}, lambda: listing("Tenants", _TENANTS, rows, _NO_TENANT))
+    output.show_list(options, {"tenants": rows}, "Tenants", _TENANTS, "No tenant has jobs.")
 
 
-_NO_WORKSET, _NO_TENANT = "No workset was filled or started.", "No tenant has jobs."
-_WORKSETS: Columns = {
+_WORKSETS: output.Columns = {
     "workset": "name",
-    "ended": lambda row: bar(row["done"] + row["failed"], row["total"]),
-    ">done": amount_of("done"),
-    ">failed": lambda row: styled(amount(row["failed"]), "red" if row["failed"] else ""),
+    "ended": lambda row: output.bar(row["done"] + row["failed"], row["total"]),
+    ">done": output.amount_of("done"),
+    ">failed": lambda row: output.styled(amount(row["failed"]), "red" if row["failed"] else ""),
     ">of": lambda row: f"{'' if row['is_exact'] else 'about '}{amount(row['total'])}",
     ">jobs": lambda row: f"{row['jobs']} of {row['size']}" if row["is_started"] else "not started",
 }
-_TENANTS: Columns = {
+_TENANTS: output.Columns = {
     "tenant": lambda row: f"{row['tenant']}{' (paused)' if row['is_paused'] else ''}",
-    ">ready": amount_of("ready"),
-    ">waiting": amount_of("waiting"),
-    ">running": amount_of("assigned"),
-    ">failed": amount_of("failed"),
-    ">oldest": age_of("oldest_ready_seconds"),
+    ">ready": output.amount_of("ready"),
+    ">waiting": output.amount_of("waiting"),
+    ">running": output.amount_of("assigned"),
+    ">failed": output.amount_of("failed"),
+    ">oldest": output.age_of("oldest_ready_seconds"),
     ">share": lambda row: f"{row['share']:g}",
     ">limit": "concurrency",
 }
 
 
-def _failures(rows: Sequence[Mapping[str, Any]]) -> Lines:
+def _failures(rows: Sequence[Mapping[str, Any]]) -> output.Lines:
     # In a workset's own table, an item has its number in a part; in an application's, a key.
     has_parts = any(row["part"] for row in rows)
-    parts: Columns = {">part": "part"} if has_parts else {}
-    columns: Columns = {
+    parts: output.Columns = {">part": "part"} if has_parts else {}
+    columns: output.Columns = {
         **parts,
         "item": "key",
         ">runs": "attempt",
         "error": lambda row: row["error"].splitlines()[0],
     }
-    return listing("Failed items", columns, rows, "No item of it has failed.")
+    return output.listing("Failed items", columns, rows, "No item of it has failed.")

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 
 from txqueue.cli.options import GlobalOptions, command, known_names
-from txqueue.cli.output import Columns, amount_of, listing, show, styled
+from txqueue.cli.output import Columns, amount_of, show, show_list, styled
 from txqueue.cli.source import read_database
 from txqueue.errors import UnknownWorkType
 from txqueue.model.humanize import counted
@@ -107,7 +107,7 @@ def _list(options: GlobalOptions, work_type: str | None) -> None:
 
     rows, _ = read_database(options, about_work_types)
     rows = [row for row in rows if work_type in (None, row["work_type"])]
-    show(options, {"types": rows}, lambda: listing("Work types", _TYPES, rows, "There is none."))
+    show_list(options, {"types": rows}, "Work types", _TYPES, "There is none.")
 
 
 _TYPES: Columns = {

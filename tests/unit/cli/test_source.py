@@ -4,8 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from txqueue.admin import Admin
-from txqueue.cli.source import _checked
+from txqueue.cli.source import _ensure_serves
 from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.store.schema.files import QueueIdentity
 
@@ -22,11 +21,8 @@ async def test_a_node_that_does_not_say_which_queue_it_serves() -> None:
     """The two remedies are two sentences."""
     meant = QueueIdentity("identity", "the database d")
 
-    async def ask(_: Admin) -> None:
-        pytest.fail("asked")
-
     with pytest.raises(AdminRefused) as caught:
-        await _checked(meant, ask)(cast("Any", RefusingNode()))
+        await _ensure_serves(cast("Any", RefusingNode()), meant)
     assert str(caught.value) == (
         "whether the node serves the named database cannot be checked: no right; grant it;"
         " name no database: leave out --dsn and TXQUEUE_DSN"
@@ -44,11 +40,8 @@ class ServingNode:
 async def test_two_queues_of_one_address_are_not_told_apart_by_it() -> None:
     """The refusal does not name the same place twice."""
 
-    async def ask(_: Admin) -> None:
-        pytest.fail("asked")
-
     with pytest.raises(NodeUnavailable) as caught:
-        await _checked(QueueIdentity("meant", "the database d"), ask)(cast("Any", ServingNode()))
+        await _ensure_serves(cast("Any", ServingNode()), QueueIdentity("meant", "the database d"))
     assert caught.value.what == (
         "the command names the database d, and the node serves another one of that address"
     )
