@@ -4,8 +4,9 @@ Enqueue work inside the application's own database transaction; run it on every 
 txqueue``.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from txqueue.late_imports import late_imports
 
 if TYPE_CHECKING:
     from txqueue.client.node_link import Membership
@@ -87,62 +88,36 @@ __all__ = [
 # Not by `import *`, which would replace Twisted's module of that name.
 __all__.remove("task")
 
-# Each is imported when it is used. Some import Twisted and the driver, which a process that only
-# enqueues by an adapter does not need, and a command that only reads needs none of them.
-_HOMES = {
-    "Attempt": "txqueue.model.job",
-    "CatchUp": "txqueue.model.schedule",
-    "Cooldown": "txqueue.model.schedule",
-    "Cron": "txqueue.model.schedule",
-    "Discard": "txqueue.model.directives",
-    "EnqueueOptions": "txqueue.model.enqueue_options",
-    "Every": "txqueue.model.schedule",
-    "ExistingTable": "txqueue.model.workset_item",
-    "Exists": "txqueue.model.schedule",
-    "Fail": "txqueue.model.directives",
-    "FailedAttempt": "txqueue.model.directives",
-    "Job": "txqueue.model.job",
-    "Key": "txqueue.model.keys",
-    "Next": "txqueue.model.directives",
-    "Priority": "txqueue.model.job_policy",
-    "Rate": "txqueue.model.job_policy",
-    "Retry": "txqueue.model.job_policy",
-    "Runtime": "txqueue.model.job_policy",
-    "Snooze": "txqueue.model.directives",
-    "State": "txqueue.model.job",
-    "Task": "txqueue.worker.handlers.task",
-    "Throttled": "txqueue.model.directives",
-    "TxqueueError": "txqueue.errors",
-    "UniqueMode": "txqueue.model.job_policy",
-    "WorkItem": "txqueue.model.work_item",
-    "WorksetItem": "txqueue.model.workset_item",
-    "WorksetStatus": "txqueue.model.workset_item",
-    "middleware": "txqueue.model.directives",
-    "on_failure": "txqueue.model.directives",
-    "task": "txqueue.worker.handlers.task",
-    "Membership": "txqueue.client.node_link",
-    "WorkQueue": "txqueue.client.queue",
-    "Batch": "txqueue.store.enqueueing.batch",
-    "ScheduleRun": "txqueue.store.schedules",
-    "Schedules": "txqueue.store.schedules",
-    "Transaction": "txqueue.store.enqueueing.transaction",
-    "enqueue": "txqueue.store.enqueueing.transaction",
-    "Parents": "txqueue.worker.handlers.running_job",
-    "RunningJob": "txqueue.worker.handlers.running_job",
-    "ThreadJob": "txqueue.worker.handlers.thread_job",
-    "RunningPart": "txqueue.worker.running.workset_runner",
-    "StepCursor": "txqueue.worker.handlers.step_scopes",
-    "StepTransaction": "txqueue.worker.handlers.step_scopes",
-}
-
 if not TYPE_CHECKING:
-    # Hidden from type checkers, which would take any name for one of this module.
-    def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = value = getattr(import_module(_HOMES[name]), name)
-        return value
+    # Some import Twisted and the driver, which a process that only enqueues by an adapter does not
+    # need, and a command that only reads needs none of them.
+    __getattr__ = late_imports(
+        __name__,
+        {
+            "client.node_link": "Membership",
+            "client.queue": "WorkQueue",
+            "errors": "TxqueueError",
+            "model.directives": (
+                "Discard Fail FailedAttempt Next Snooze Throttled middleware on_failure"
+            ),
+            "model.enqueue_options": "EnqueueOptions",
+            "model.job": "Attempt Job State",
+            "model.job_policy": "Priority Rate Retry Runtime UniqueMode",
+            "model.keys": "Key",
+            "model.schedule": "CatchUp Cooldown Cron Every Exists",
+            "model.work_item": "WorkItem",
+            "model.workset_item": "ExistingTable WorksetItem WorksetStatus",
+            "store.enqueueing.batch": "Batch",
+            "store.enqueueing.transaction": "Transaction enqueue",
+            "store.schedules": "ScheduleRun Schedules",
+            "worker.handlers.running_job": "Parents RunningJob",
+            "worker.handlers.step_scopes": "StepCursor StepTransaction",
+            "worker.handlers.task": "Task task",
+            "worker.handlers.thread_job": "ThreadJob",
+            "worker.running.workset_runner": "RunningPart",
+        },
+    )
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *__all__, "task"})

@@ -8,7 +8,7 @@ from asyncpg import Connection
 from asyncpg.pool import PoolConnectionProxy
 
 from txqueue.adapters.calls import AsyncCalls, AsyncDriverSession, DriverSession, as_numbered
-from txqueue.store.enqueueing.portable_calls import Parameters, ParamStyle
+from txqueue.store.enqueueing.portable_calls import ParamStyle, Statement
 
 __all__ = ["batch", "enqueue", "enqueue_many", "signal"]
 
@@ -26,7 +26,8 @@ class _Session(AsyncDriverSession[AnyConnection]):
     def is_alone(self) -> bool:
         return not self.is_open
 
-    async def value(self, sql: str, parameters: Parameters) -> Any:
+    async def value(self, statement: Statement) -> Any:
+        sql, parameters = statement
         if sql.startswith("select"):
             return await self.connection.fetchval(sql, *parameters)
         # Without a preparation.

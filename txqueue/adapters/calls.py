@@ -17,8 +17,6 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
     asynccontextmanager,
     contextmanager,
     nullcontext,
@@ -34,13 +32,7 @@ from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.batch import Batch, BatchNumbers
-from txqueue.store.enqueueing.portable_calls import (
-    Exchange,
-    Parameters,
-    ParamStyle,
-    arun,
-    run,
-)
+from txqueue.store.enqueueing.portable_calls import Exchange, ParamStyle, Statement, arun, run
 from txqueue.store.enqueueing.signals import Receiver, Signal
 
 C = TypeVar("C")
@@ -74,9 +66,9 @@ class DriverSession(Generic[C]):
         """Whether each statement is a transaction of its own."""
         raise NotImplementedError
 
-    def value(self, sql: str, parameters: Parameters) -> Any:
+    def value(self, statement: Statement) -> Any:
         """Send a statement; return the only value of its result, None for no result."""
-        rows = self.rows(sql, parameters)
+        rows = self.rows(*statement)
         return rows[0][0] if rows else None
 
     def rows(self, sql: str, parameters: Any) -> Any:
@@ -102,9 +94,9 @@ class AsyncDriverSession(DriverSession[C]):
 
     is_asynchronous = True
 
-    async def value(self, sql: str, parameters: Parameters) -> Any:
+    async def value(self, statement: Statement) -> Any:
         """Send a statement; return the only value of its result, None for no result."""
-        rows = await self.rows(sql, parameters)
+        rows = await self.rows(*statement)
         return rows[0][0] if rows else None
 
 
@@ -203,18 +195,6 @@ class BlockingCalls(Generic[C]):
         return _run(session, signalled(Signal(of, name, value, key), terms))
 
     @contextmanager
-    def _batch(
-        self, connection: C, callback: WorkItem, schema: str, options: Mapping[str, Any]
-    ) -> Iterator[BlockingBatch]:
-        _check_begun(self._session(connection))
-        # A session is asked for its connection again by each call, which begins that of
-        # begin_nested() of SQLAlchemy.
-        batch = BlockingBatch(_calls_of(self, connection, schema))
-        yield batch
-        batch.end()
-        waiting = _waiting(options, batch.ids)
-        batch.callback_id = self.enqueue(connection, callback, schema=schema, **waiting)
-
     def batch(
         self,
         connection: C,
@@ -222,7 +202,7 @@ class BlockingCalls(Generic[C]):
         *,
         schema: str = "txqueue",
         **options: Unpack[EnqueueOptions],
-    ) -> AbstractContextManager[BlockingBatch]:
+    ) -> Iterator[BlockingBatch]:
         """Collect a batch of jobs; its callback runs once all of them have ended, in any way.
 
         Args:
@@ -237,7 +217,14 @@ class BlockingCalls(Generic[C]):
         Raises:
             TransactionMisused: When the connection commits each statement by itself.
         """
-        return self._batch(connection, callback, schema, options)
+        _check_begun(self._session(connection))
+        # A session is asked for its connection again by each call, which begins that of
+        # begin_nested() of SQLAlchemy.
+        batch = BlockingBatch(_calls_of(self, connection, schema))
+        yield batch
+        batch.end()
+        waiting = _waiting(options, batch.ids)
+        batch.callback_id = self.enqueue(connection, callback, schema=schema, **waiting)
 
 
 class AsyncCalls(Generic[C]):
@@ -314,26 +301,21 @@ class AsyncCalls(Generic[C]):
         return await _arun(session, signalled(Signal(of, name, value, key), terms))
 
     @asynccontextmanager
-    async def _batch(
-        self, connection: C, callback: WorkItem, schema: str, options: Mapping[str, Any]
-    ) -> AsyncIterator[Batch]:
-        _check_begun(await self._session(connection))
-        batch = Batch(_calls_of(self, connection, schema))
-        yield batch
-        batch.end()
-        waiting = _waiting(options, batch.ids)
-        batch.callback_id = await self.enqueue(connection, callback, schema=schema, **waiting)
-
-    def batch(
+    async def batch(
         self,
         connection: C,
         callback: WorkItem,
         *,
         schema: str = "txqueue",
         **options: Unpack[EnqueueOptions],
-    ) -> AbstractAsyncContextManager[Batch]:
+    ) -> AsyncIterator[Batch]:
         """Collect a batch of jobs with ``async with``; see `BlockingCalls.batch`."""
-        return self._batch(connection, callback, schema, options)
+        _check_begun(await self._session(connection))
+        batch = Batch(_calls_of(self, connection, schema))
+        yield batch
+        batch.end()
+        waiting = _waiting(options, batch.ids)
+        batch.callback_id = await self.enqueue(connection, callback, schema=schema, **waiting)
 
 
 def _run(session: DriverSession[Any], exchange: Exchange[T]) -> T:

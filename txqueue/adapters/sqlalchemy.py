@@ -14,7 +14,7 @@ from sqlalchemy.orm import scoped_session
 
 from txqueue.adapters.calls import AsyncCalls, BlockingCalls, DriverSession, as_numbered
 from txqueue.errors import ConfigurationError
-from txqueue.store.enqueueing.portable_calls import Parameters, ParamStyle
+from txqueue.store.enqueueing.portable_calls import ParamStyle, Statement
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
@@ -55,8 +55,8 @@ class _Session(DriverSession[Connection]):
         return bool(getattr(self.connection.connection.dbapi_connection, "autocommit", False))
 
     # SQLAlchemy passes statements on as they are: there is nothing to compile.
-    def value(self, sql: str, parameters: Parameters) -> Any:
-        with self.connection.exec_driver_sql(sql, parameters) as result:
+    def value(self, statement: Statement) -> Any:
+        with self.connection.exec_driver_sql(*statement) as result:
             return result.scalar() if result.returns_rows else None
 
     def rows(self, sql: str, parameters: Any) -> Any:
@@ -77,8 +77,8 @@ class _AsyncSession(_Session):
         super().__init__(connection.sync_connection, was_open=was_open)
         self._asynchronous = connection
 
-    async def value(self, sql: str, parameters: Parameters) -> Any:
-        with await self._asynchronous.exec_driver_sql(sql, parameters) as result:
+    async def value(self, statement: Statement) -> Any:
+        with await self._asynchronous.exec_driver_sql(*statement) as result:
             return result.scalar() if result.returns_rows else None
 
     async def rows(self, sql: str, parameters: Any) -> Any:

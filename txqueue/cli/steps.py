@@ -17,7 +17,7 @@ from txqueue.cli.options import GlobalOptions, command, limited
 from txqueue.cli.source import operate, or_archived, read_database
 from txqueue.errors import InvalidWork, TxqueueError
 from txqueue.model.humanize import amount, counted, cut, moment
-from txqueue.model.results import check_key, check_name, signal_json
+from txqueue.model.results import check_signal_name, signal_json
 
 
 @command()
@@ -185,9 +185,7 @@ def _receiver(words: Sequence[str], *, has_number: bool) -> tuple[int, Sequence[
 
 def _value(name: str, key: str | None, text: str | None = None) -> Any:
     try:
-        check_name(name, "signal")
-        if key is not None:
-            check_key(key)
+        check_signal_name(name, key)
         return None if text is None else signal_json(name, text)
     except InvalidWork as error:
         raise click.UsageError(str(error)) from None

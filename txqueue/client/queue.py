@@ -231,21 +231,15 @@ class WorkQueue:
         if self.membership is None:
             rows = await self._pool.query_often(*enqueue_call(self._schema, work, options))
             return int(rows[0][0])
-        dispatch = DirectDispatch(self.membership, self._schema)
         # A transaction that waits for a connection must not hold credit that a running one could
-        # use.
+        # use. The job is delivered at once: the connection can wait.
         connection = await self._pool.take()
         try:
-            job_id = await dispatch.enqueue(connection.query_often, work, options)
-        except BaseException:
-            dispatch.rolled_back()
-            raise
-        else:
-            # At once, as the job is committed: the connection can wait.
-            dispatch.committed()
+            async with self._dispatch() as dispatch:
+                assert dispatch is not None
+                return await dispatch.enqueue(connection.query_often, work, options)
         finally:
             self._pool.put_back(connection)
-        return job_id
 
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]

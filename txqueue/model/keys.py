@@ -9,14 +9,14 @@ from enum import Enum
 from inspect import getattr_static
 from string import Formatter
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, overload
+from typing import Any, Final, Literal, Union, get_args, get_origin, overload
 from uuid import UUID
 
 import attrs
 
 from txqueue.errors import InvalidWork
 from txqueue.model.humanize import brief
-from txqueue.model.record_types import field_names, fields_of, is_object_class
+from txqueue.model.record_types import field_names, fields_of, is_object_class, unwrapped
 from txqueue.model.storable import is_name
 
 KEYS: Final = ("group", "tenant", "unique")
@@ -180,14 +180,10 @@ def _nested(default: Any, path: Path) -> Any:
 
 def _meant(annotation: Any) -> Any:
     """Return the type that an annotation stands for, without None."""
-    if get_origin(annotation) is Annotated:
-        return _meant(get_args(annotation)[0])
-    if hasattr(annotation, "__supertype__"):
-        return _meant(annotation.__supertype__)
-    if get_origin(annotation) in (Union, UnionType):
-        among = [kind for kind in get_args(annotation) if kind is not NoneType]
-        return _meant(among[0]) if len(among) == 1 else annotation
-    return annotation
+    kind = unwrapped(annotation)
+    is_union = get_origin(kind) in (Union, UnionType)
+    among = [each for each in get_args(kind) if each is not NoneType] if is_union else []
+    return _meant(among[0]) if len(among) == 1 else kind
 
 
 def _simple_kind(kind: Any) -> str | None:

@@ -17,9 +17,15 @@ import attrs
 from attrs import define, field
 from cattrs.cols import is_namedtuple
 
-from txqueue.model.record_types import fields_of, is_model, is_object_class, is_typed_dict
+from txqueue.model.record_types import (
+    fields_of,
+    is_model,
+    is_object_class,
+    is_typed_dict,
+    unwrapped,
+)
 from txqueue.model.storable import CONSTANT, find_unstorable
-from txqueue.model.strict_types import collection_form, converter, unwrapped
+from txqueue.model.strict_types import collection_form, converter
 from txqueue.model.work_item import WorkItem
 
 Schema = dict[str, Any]

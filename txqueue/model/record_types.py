@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Container, Iterator, Sequence
-from typing import Any, NotRequired, Required, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired, Required, get_args, get_origin, get_type_hints
 
 import attrs
 
@@ -47,6 +47,17 @@ def is_object_class(kind: Any) -> bool:
     """Tell whether a type is a class whose objects have fields as attributes."""
     is_class = isinstance(kind, type)
     return is_class and (attrs.has(kind) or dataclasses.is_dataclass(kind) or is_model(kind))
+
+
+def unwrapped(kind: Any) -> Any:
+    """Return the type below ``Annotated``, ``NewType`` and aliases."""
+    while True:
+        if get_origin(kind) is Annotated:
+            kind = get_args(kind)[0]
+        elif (below := getattr(kind, "__supertype__", getattr(kind, "__value__", None))) is None:
+            return kind
+        else:
+            kind = below
 
 
 def fields_of(cls: Any) -> Sequence[Any]:

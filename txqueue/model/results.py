@@ -24,7 +24,7 @@ from txqueue.model.directives import DIRECTIVES
 from txqueue.model.foreign import text_of
 from txqueue.model.humanize import brief
 from txqueue.model.job_policy import LENGTHS, length_in_seconds
-from txqueue.model.storable import CONSTANT, distinct, is_json_already, is_storable
+from txqueue.model.storable import CONSTANT, distinct, is_json_already, is_name
 from txqueue.model.strict_types import converter, strict_converter
 
 # The encoder of json.dumps() with these options, which it makes for each call.
@@ -191,34 +191,32 @@ class Memo:
         return self.seconds is not None and self.seconds <= 0
 
 
-def check_name(name: object, what: str = "step") -> None:
-    """Check the name of a step or a signal.
+def check_name(name: object, what: str = "name of a step", longest: int = LONGEST_NAME) -> None:
+    """Check the name of a step or a signal, or the key of a signal.
+
+    Args:
+        name: The name or key.
+        what: What it is.
+        longest: How many characters it may have.
 
     Raises:
         InvalidWork: When it is not valid.
     """
-    if not isinstance(name, str) or not _is_text(name, LONGEST_NAME):
+    if not is_name(name, longest):
         raise InvalidWork(
-            f"{text_of(name)[:50]!r} is no name of a {what}",
-            f"use text of 1 to {LONGEST_NAME} characters",
+            f"{text_of(name)[:50]!r} is no {what}", f"use text of 1 to {longest:,} characters"
         )
 
 
-def check_key(key: object) -> None:
-    """Check the key of a signal.
+def check_signal_name(name: object, key: object = None) -> None:
+    """Check the name of a signal and its key, if it has one.
 
     Raises:
-        InvalidWork: When it is not valid.
+        InvalidWork: When one is not valid.
     """
-    if not isinstance(key, str) or not _is_text(key, _LONGEST_KEY):
-        raise InvalidWork(
-            f"{text_of(key)[:50]!r} is no key of a signal",
-            f"use text of 1 to {_LONGEST_KEY:,} characters",
-        )
-
-
-def _is_text(text: str, longest: int) -> bool:
-    return 0 < len(text) <= longest and is_storable(text)
+    check_name(name, "name of a signal")
+    if key is not None:
+        check_name(key, "key of a signal", _LONGEST_KEY)
 
 
 def seconds_of(length: float | timedelta, what: str) -> float:

@@ -451,32 +451,25 @@ def schedule_of(row: Mapping[str, Any]) -> Schedule:
     return Cron(row["expression"], row["zone"], jitter, row["catch_up"])
 
 
+_LEFT_OUT: Final = {"overlap": "allow", "since": "end"}
+
+
 def schedule_object(schedule: Schedule) -> dict[str, Any]:
     """Return a schedule as an object, as ``put_schedule()`` takes it and `schedule_of` reads it."""
-    until = None if schedule.until is None else schedule.until.isoformat()
-    terms: dict[str, Any] = {"until": until, "times": schedule.times}
-    if isinstance(schedule, Cooldown):
-        terms["since"] = None if schedule.since == "end" else schedule.since
-    else:
-        terms["overlap"] = None if schedule.overlap == "allow" else schedule.overlap
-    return {key: value for key, value in terms.items() if value is not None} | _moments_of(schedule)
-
-
-def _moments_of(schedule: Schedule) -> dict[str, Any]:
+    terms = {"kind": type(schedule).__name__.lower(), **attrs.asdict(schedule)}
     if isinstance(schedule, Cron):
-        return {
-            "kind": "cron",
-            "expression": schedule.expression,
-            "zone": schedule.tz,
-            "jitter": schedule.jitter.total_seconds(),
-            "catch_up": str(schedule.catch_up),
-        }
-    is_every = isinstance(schedule, Every)
-    jitter = _jitter_of(schedule.jitter, schedule.seconds, 0.5 if is_every else 1)
-    terms = {"seconds": float(schedule.seconds), "jitter": jitter.total_seconds()}
-    if isinstance(schedule, Every):
-        return {"kind": "every", **terms, "catch_up": str(schedule.catch_up)}
-    return {"kind": "cooldown", **terms}
+        jitter, terms["zone"] = schedule.jitter, terms.pop("tz")
+    else:
+        most = 0.5 if isinstance(schedule, Every) else 1
+        jitter = _jitter_of(schedule.jitter, schedule.seconds, most)
+        terms["seconds"] = float(schedule.seconds)
+    terms["jitter"] = jitter.total_seconds()
+    terms["until"] = schedule.until and schedule.until.isoformat()
+    return {
+        name: value
+        for name, value in terms.items()
+        if value is not None and value != _LEFT_OUT.get(name)
+    }
 
 
 def _chance(*parts: object) -> float:

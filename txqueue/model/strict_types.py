@@ -14,7 +14,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 import attrs
@@ -33,7 +33,13 @@ from cattrs.cols import (
 )
 from cattrs.preconf.json import make_converter
 
-from txqueue.model.record_types import fields_of, is_model, is_object_class, is_typed_dict
+from txqueue.model.record_types import (
+    fields_of,
+    is_model,
+    is_object_class,
+    is_typed_dict,
+    unwrapped,
+)
 from txqueue.model.storable import to_json
 
 _Reader = Callable[[Any, Any], Any]
@@ -366,17 +372,6 @@ def _key_reader(kind: Any) -> Callable[[str], Any] | None:
     if kind is bool:
         return _choice_reader(_by_value((True, False)))
     return _number_reader(int if issubclass(kind, int) else float, kind)
-
-
-def unwrapped(kind: Any) -> Any:
-    """Return the type below ``Annotated``, ``NewType`` and aliases."""
-    while True:
-        if get_origin(kind) is Annotated:
-            kind = get_args(kind)[0]
-        elif (below := getattr(kind, "__supertype__", getattr(kind, "__value__", None))) is None:
-            return kind
-        else:
-            kind = below
 
 
 def _choice_reader(allowed: Mapping[tuple[type, Any], Any]) -> Callable[[str], Any]:

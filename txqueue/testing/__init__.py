@@ -5,8 +5,9 @@ Each function with an `a` is a coroutine, for connections that do not block and 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from txqueue.late_imports import late_imports
 
 if TYPE_CHECKING:
     from txqueue.testing.assertions import (
@@ -44,23 +45,19 @@ __all__ = [
     "refute_enqueued",
 ]
 
-# These import Twisted or more than pytest should load for tests that use none of them.
-_HOMES = {
-    "aclear": "clearing",
-    "adrain": "draining",
-    "aperform": "performing",
-    "clear": "clearing",
-    "connected": "connections",
-    "Outcome": "running",
-    "drain": "draining",
-    "perform": "performing",
-}
-
 if not TYPE_CHECKING:
-    # Hidden from type checkers, which would take any name for one of this module.
-    def __getattr__(name: str) -> Any:
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        home = f"txqueue.testing.{_HOMES.get(name, 'assertions')}"
-        globals()[name] = value = getattr(import_module(home), name)
-        return value
+    # These import Twisted or more than pytest should load for tests that use none of them.
+    __getattr__ = late_imports(
+        __name__,
+        {
+            "assertions": (
+                "Capture aall_enqueued aassert_enqueued all_enqueued arefute_enqueued"
+                " assert_enqueued capture_enqueued refute_enqueued"
+            ),
+            "clearing": "aclear clear",
+            "connections": "connected",
+            "draining": "adrain drain",
+            "performing": "aperform perform",
+            "running": "Outcome",
+        },
+    )

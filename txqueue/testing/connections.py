@@ -143,7 +143,7 @@ class Bound:
     async def value(self, statement: Statement) -> Any:
         """Send a statement, and return its only value."""
         with REFUSALS:
-            return await answer_of(self.call(self.session.value, *statement))
+            return await answer_of(self.call(self.session.value, statement))
 
     async def rows(self, sql: str, parameters: Sequence[object]) -> list[Any]:
         """Send a statement with ``%s`` for parameters, and return its rows."""

@@ -20,7 +20,7 @@ from txqueue.errors import InvalidWork, TokenLost, TransactionMisused
 from txqueue.model.assignment import Assignment, SettledJob, read_chunk
 from txqueue.model.job_policy import Runtime
 from txqueue.model.sqlstates import LOCK_NOT_AVAILABLE
-from txqueue.model.work_item import known_work_types, type_version
+from txqueue.model.work_item import type_version
 from txqueue.model.workset_item import WorksetJob
 from txqueue.node.settings import policy_row, served_types
 from txqueue.store.enqueueing.portable_calls import SAVEPOINT
@@ -28,7 +28,7 @@ from txqueue.store.given_jobs import GivenJobs, JobSearch, last_number
 from txqueue.system.clock import in_asyncio, unbroken
 from txqueue.testing.assertions import Kind, Wanted, matching, searched
 from txqueue.testing.connections import Bound, apart, bound, finished, in_django
-from txqueue.testing.running import Ending, Outcome, run_here, run_waiting
+from txqueue.testing.running import Ending, Outcome, has_runtime, run_here, run_waiting
 from txqueue.testing.steps import BorrowedTransactions, StepsOfRows
 from txqueue.worker.handlers.running_job import OpenTransaction, RunningJob
 
@@ -124,11 +124,7 @@ class _Terms:
         """Tell whether the handlers of a work type run in a loop of asyncio's."""
         if self.is_of_asyncio is not None:
             return self.is_of_asyncio
-        return _has_runtime(work_type, Runtime.ASYNCIO)
-
-
-def _has_runtime(work_type: str, runtime: Runtime) -> bool:
-    return any(cls.runtime is runtime for cls in known_work_types() if cls.work_type == work_type)
+        return has_runtime(work_type, Runtime.ASYNCIO)
 
 
 async def _drained(
@@ -261,7 +257,7 @@ class _Drain:
         )
         complete = partial(self._complete_own, assignment)
         is_of_asyncio = self.terms.runs_in_asyncio(job.work_type)
-        is_blocking = _has_runtime(job.work_type, Runtime.THREAD)
+        is_blocking = has_runtime(job.work_type, Runtime.THREAD)
         is_apart = is_blocking and self.session.is_asynchronous
         opener = BorrowedTransactions(
             self._borrow, is_of_asyncio, complete, is_blocking=is_blocking and not is_apart

@@ -19,13 +19,13 @@ from txqueue.model.assignment import AssignedJob, Assignment, SettledJob, Starte
 from txqueue.model.directives import FailedAttempt, FailureHook, failure_hooks
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.job_policy import Runtime
-from txqueue.model.payload import decode
 from txqueue.model.work_item import WorkItem, find_work_type, known_work_types
 from txqueue.store.enqueueing.encryption import decrypted, decrypted_result
 from txqueue.system.clock import Clock, Timer, in_asyncio
 from txqueue.testing.connections import in_loop, loop_of_project
 from txqueue.testing.steps import StepsInMemory, StepsOfRows, results_of
 from txqueue.worker.handlers.running_job import HeldAssignment, OpenTransaction, RunningJob, change
+from txqueue.worker.handlers.runtimes import work_of
 from txqueue.worker.handlers.step_store import StepStore
 from txqueue.worker.handlers.threads import HandlerThreads, ReactorCalls
 from txqueue.worker.handlers.waiting import Ended, called
@@ -323,8 +323,7 @@ def _revealed(work_type: str, value: Any) -> Any:
 def _stage(settled: SettledJob | None) -> WorkItem | None:
     if settled is None or settled.stage is None:
         return None
-    cls, payload = find_work_type(settled.stage["work_type"]), settled.stage["payload"]
-    return decode(cls, decrypted(cls.work_type, "payload", payload) if cls.encrypted else payload)
+    return work_of(settled.stage["work_type"], settled.stage["payload"])
 
 
 def run_here(
@@ -348,7 +347,7 @@ def run_here(
             asyncio's is called inside of a loop.
     """
     run = _Run(assignment, opener, steps)
-    if _is_of_asyncio(run.assigned.work_type):
+    if has_runtime(run.assigned.work_type, Runtime.ASYNCIO):
         _check_loop(run, asynchronous)
         return loop_of_project()(_waited(run))
     clock = ManualClock()
@@ -378,10 +377,9 @@ def _check_loop(run: _Run, asynchronous: str) -> None:
         )
 
 
-def _is_of_asyncio(work_type: str) -> bool:
-    return any(
-        cls.runtime is Runtime.ASYNCIO for cls in known_work_types() if cls.work_type == work_type
-    )
+def has_runtime(work_type: str, runtime: Runtime) -> bool:
+    """Return whether the class of a work type is known here and has a runtime."""
+    return any(cls.runtime is runtime for cls in known_work_types() if cls.work_type == work_type)
 
 
 async def run_waiting(

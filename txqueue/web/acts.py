@@ -12,7 +12,7 @@ from attrs import define, evolve, field
 from txqueue.errors import ConfigurationError, InvalidWork, Refused, TxqueueError
 from txqueue.model.humanize import amount, counted, plain
 from txqueue.model.operator_acts import ACTS, undone_text
-from txqueue.model.results import check_name
+from txqueue.model.results import check_signal_name
 from txqueue.policy.findings.explanation import Explanation, explain_refusal, refusal_text
 from txqueue.store.reads.job_details import about_obstacles
 from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_jobs
@@ -297,7 +297,7 @@ async def _send_signal(visit: PageVisit) -> Reply:
 
 async def _signalled(visit: PageVisit) -> str:
     job_id, name = _job_of(visit), _needed(visit, "name")
-    check_name(name, "signal")
+    check_signal_name(name)
     if (value := visit.request.sent("answer") or visit.request.sent("value")) is None:
         raise InvalidWork(f"the signal {name!r} has no value", 'write one, such as true or "yes"')
     arguments = {"job_id": job_id, "name": name, "value": value}

@@ -325,12 +325,7 @@ class Hello(amp.Command):
     and name and incarnation against the database.
     """
 
-    arguments = [
-        (b"name", amp.Unicode()),
-        (b"incarnation", amp.Integer()),
-        (b"version", amp.Unicode()),
-    ]
-    response = [
+    arguments = response = [
         (b"name", amp.Unicode()),
         (b"incarnation", amp.Integer()),
         (b"version", amp.Unicode()),

@@ -7,7 +7,7 @@ what arrives.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
@@ -174,17 +174,5 @@ def _text(name: str, value: Any) -> str:
 T = TypeVar("T")
 Exchange: TypeAlias = Generator[Statement, Any, T]
 
-
-def run(exchange: Exchange[T], send: Callable[[str, Parameters], Any]) -> T:
-    """Run an exchange over a connection that blocks.
-
-    Args:
-        exchange: The exchange.
-        send: Sends a statement; returns the only value of its result, None for no result.
-    """
-    return answer(exchange, lambda statement: send(*statement))
-
-
-async def arun(exchange: Exchange[T], send: Callable[[str, Parameters], Awaitable[Any]]) -> T:
-    """Run an exchange over a connection that does not block; see `run`."""
-    return await aanswer(exchange, lambda statement: send(*statement))
+run, arun = answer, aanswer
+"""Run an exchange: `arun` over a connection that does not block."""

@@ -12,12 +12,11 @@ from txqueue.errors import InvalidWork
 from txqueue.model.enqueue_options import OPTIONS
 from txqueue.model.foreign import text_of
 from txqueue.model.job import job_number
-from txqueue.model.results import check_key, check_name, signal_text
+from txqueue.model.results import check_signal_name, signal_text
 from txqueue.model.work_item import WorkItem, is_work_type
 from txqueue.store.enqueueing.encryption import encrypted, has_key
 from txqueue.store.enqueueing.portable_calls import (
     Exchange,
-    Parameters,
     ParamStyle,
     Statement,
     arun,
@@ -79,8 +78,8 @@ def _sending(
 async def sent(signal: Signal, schema: str, query: Callable[..., Awaitable[Any]]) -> bool:
     """Send a signal by a function that runs a statement and returns its rows."""
 
-    async def value(sql: str, parameters: Parameters) -> Any:
-        return (await query(sql, parameters))[0][0]
+    async def value(statement: Statement) -> Any:
+        return (await query(*statement))[0][0]
 
     return await arun(signal_sent(signal, schema, "format"), value)
 
@@ -102,7 +101,7 @@ def _statement(
     signal: Signal, schema: str, style: ParamStyle, encrypted_type: str | None
 ) -> Statement:
     function, arguments = _receiver(signal.of)
-    check_name(signal.name, "signal")
+    check_signal_name(signal.name, signal.key)
     arguments["name"] = signal.name
     if signal.value is not None:
         text = signal_text(signal.name, signal.value)
@@ -110,7 +109,6 @@ def _statement(
             text = encrypted_text(encrypted_type, json.loads(text))
         arguments["value"] = text
     if signal.key is not None:
-        check_key(signal.key)
         arguments["key"] = signal.key
     return call_statement(schema, function, arguments, style)
 

@@ -33,6 +33,7 @@ from txqueue.model.results import (
     Memo,
     check_annotation,
     check_name,
+    check_signal_name,
     read_result,
     result_type,
     seconds_of,
@@ -119,7 +120,7 @@ class JobSteps:
     ) -> Any:
         """Return the value of a signal as a given type, or end the run until it comes."""
         signal = name if signal is None else signal
-        check_name(signal, "signal")
+        check_signal_name(signal)
         seconds = None if timeout is None else seconds_of(timeout, "the timeout")
         with self.waits.going_on(name):
             memo = await self.begin(name, "signal")

@@ -21,6 +21,14 @@ from txqueue.worker.handlers.threads import Blocking, blocking, direct, entering
 R = TypeVar("R")
 
 
+def _enqueue_many(
+    self: Blocking[Any], works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
+) -> list[int]:
+    """Enqueue many work items, a thousand per round trip; return the job numbers in order."""
+    wait, enqueue_many = self._calls.wait, self._target.enqueue_many
+    return [number for piece in pieces(works) for number in wait(enqueue_many(piece, **options))]
+
+
 class ThreadBatch(Blocking[Batch]):
     """A batch whose jobs a function in a thread enqueues; see `Batch`.
 
@@ -36,14 +44,7 @@ class ThreadBatch(Blocking[Batch]):
 
     enqueue = blocking(Batch.enqueue)
 
-    def enqueue_many(
-        self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
-    ) -> list[int]:
-        """Enqueue many jobs of the batch; see `Transaction.enqueue_many`."""
-        wait, enqueue_many = self._calls.wait, self._target.enqueue_many
-        return [
-            number for piece in pieces(works) for number in wait(enqueue_many(piece, **options))
-        ]
+    enqueue_many = _enqueue_many
 
 
 class ThreadTransaction(Blocking[Transaction]):
@@ -62,14 +63,7 @@ class ThreadTransaction(Blocking[Transaction]):
     signal = blocking(Transaction.signal)
     batch = entering(Transaction.batch, ThreadBatch)
 
-    def enqueue_many(
-        self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
-    ) -> list[int]:
-        """Enqueue many work items, a thousand per round trip; return the job numbers in order."""
-        wait, enqueue_many = self._calls.wait, self._target.enqueue_many
-        return [
-            number for piece in pieces(works) for number in wait(enqueue_many(piece, **options))
-        ]
+    enqueue_many = _enqueue_many
 
     def fill(self, cls: type[WorksetItem], items: Iterable[WorksetItem]) -> int:
         """Put items into a workset as part of this transaction; return how many were added."""

@@ -342,15 +342,7 @@ class Performer:
             self._ends.done(job)
         elif type(value) is Waiting:
             self._runs.going_on.append(job.work_type)
-            self._wait_for(
-                WaitingRun(
-                    job=job,
-                    kind=kind,
-                    terms=terms or {},
-                    began=self._reactor.seconds(),
-                    handler=value,
-                )
-            )
+            self._wait_for(job, kind, value)
         else:
             self._ends.returned(job, kind, value)
 
@@ -359,16 +351,20 @@ class Performer:
         self._kinds[work_type] = traced(kind_of(cls, self._threads, self._work_through))
         return self._kinds[work_type]
 
-    def _wait_for(self, running: WaitingRun) -> None:
-        self._running[running.job] = running
-        change(running.job, _handler=running.handler)
-        self._in_flight.keep(running.job.id)
-        self._running_weight += running.job.weight
+    def _wait_for(
+        self, job: RunningJob, kind: Kind, handler: Waiting, *, is_completing: bool = False
+    ) -> None:
+        running = WaitingRun(job, kind, job.terms or {}, self._reactor.seconds(), handler)
+        running.is_completing = is_completing
+        self._running[job] = running
+        change(job, _handler=handler)
+        self._in_flight.keep(job.id)
+        self._running_weight += job.weight
         timeout = running.terms.get("timeout", running.kind.cls.timeout)
         # Once a handler has returned, the time to write its completion does not count.
-        if timeout is not None and not running.is_completing:
+        if timeout is not None and not is_completing:
             running.timer = self._reactor.callLater(timeout, self._overran, running, timeout)
-        running.handler.ending.addCallbacks(
+        handler.ending.addCallbacks(
             self._waited, self._broke, callbackArgs=(running,), errbackArgs=(running,)
         )
 
@@ -428,12 +424,7 @@ class Performer:
             completing = Deferred.fromCoroutine(
                 complete(job, self._open_transaction, self._reactor)
             )
-        now, terms, ending = self._reactor.seconds(), job.terms or {}, waiting_for(completing)
-        self._wait_for(
-            WaitingRun(
-                job=job, kind=kind, terms=terms, began=now, handler=ending, is_completing=True
-            )
-        )
+        self._wait_for(job, kind, waiting_for(completing), is_completing=True)
 
 
 def _jobs_of(assignment: Assignment) -> list[AssignedJob]:
