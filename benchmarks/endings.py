@@ -16,6 +16,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -177,7 +178,9 @@ class Drain:
     server_us: float
 
 
-def drained(session: Session, node: RunningNode, kind: type[WorkItem], jobs: int) -> Drain:
+def drained(
+    session: Session, node: RunningNode, kind: Callable[[int], WorkItem], jobs: int
+) -> Drain:
     """Fill the queue while it is paused, and have it drained."""
     session.rows(f"select {session.schema}.pause('queue', 'default', 'benchmark')")
     first = enqueue_all(session, map(kind, range(jobs)), lambda _: None)[0]

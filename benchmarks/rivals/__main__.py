@@ -3,10 +3,10 @@
     python -m benchmarks.rivals [--rows ROW,…] [--tcp] [--cloud] [--disk MS] [--network MS]
                                 [--folder FOLDER] [jobs [rounds [name …]]]
 
-The others are graphile-worker (needs npm), PGQueuer, procrastinate, Oban (needs Python 3.12), and
-Celery (needs redis-server); and of steps DBOS and Absurd; all, or those that are named. Installs
-them into a temporary folder (or into FOLDER, where the next run finds them), runs a fresh embedded
-server, and measures one thing with each of them before the next, some rounds. Rows:
+The others are graphile-worker (needs npm), PGQueuer, pgmq (by its SQL), procrastinate, Oban (needs
+Python 3.12), and Celery (needs redis-server); and of steps DBOS and Absurd; all, or those that are
+named. Installs them into a temporary folder (or into FOLDER, where the next run finds them), runs a
+fresh embedded server, and measures one thing with each of them before the next, some rounds. Rows:
 
 bulk     enqueueing one at a time on one connection and in bulk, and two workers that drain a full
          queue of jobs that do nothing
@@ -19,6 +19,15 @@ held     ten waves of a tenth of the jobs, each enqueued and drained, while anot
          snapshot: the speed of the last one, as a part of the first one's
 steps    jobs of five empty steps a second by two workers, one such job for every 20 of the others:
          of txqueue, DBOS and Absurd; for a rival from the begin of the first job that ran
+
+Jobs of 1 ms, of graphile-worker, PGQueuer and pgmq only:
+
+slots    drains by two workers that run 4, 16 or 64 jobs at a time in all, 1,000 jobs a slot
+pressure 10,000 jobs a second for 5 s, in batches of 100, with 64 slots: how many ran a second, and
+         how soon they started
+batches  how soon jobs start, 200 a second singly (of txqueue by plain SQL) and 800 a second in
+         batches of 10; batch_sql: jobs a second of statements that enqueue 500 each
+reads    a job's state by the client's call, and by a bare select, a second; only PGQueuer has one
 
 With --cloud a commit takes 2 ms longer (--disk 2), and other rows are measured: of txqueue, of
 graphile-worker, and of a bare insert into a table. pgbench enqueues by plain SQL, one job a
@@ -42,9 +51,10 @@ middle of the rounds' ratios. Figures of one run belong to one machine and one h
 with each other and nothing else.
 
 The rivals' time of a drain is from the first job that ran to the last one that ran; txqueue's also
-has the claim of the first and the completion of the last. graphile-worker and Celery delete jobs
-that are done; the others keep them. With Celery's defaults, used here, a job is forgotten when a
-worker begins it, and Redis answers before it has written anything: a crash of either loses jobs.
+has the claim of the first and the completion of the last. graphile-worker, pgmq and Celery delete
+jobs that are done; the others keep them. pgmq has no worker: ours reads ahead, runs and deletes,
+and nothing else. With Celery's defaults, used here, a job is forgotten when a worker begins it, and
+Redis answers before it has written anything: a crash of either loses jobs.
 """
 
 from __future__ import annotations
@@ -64,16 +74,32 @@ from rich.table import Table
 from benchmarks.rivals.cloud import CONDITIONS, server
 from benchmarks.rivals.commits import CLIENTS, LONE
 from benchmarks.rivals.installed import RIVALS, VERSIONS, rivals
-from benchmarks.rivals.ours import Bare, Ours, RivalBySql
+from benchmarks.rivals.ours import BATCH, Bare, Ours, RivalBySql
 from benchmarks.rivals.rival import Rival, Stage
 from txqueue.store.inquiries.reader import Session
 from txqueue_bench.environment import warm_log
 from txqueue_torture.server import Server, short_folder
 
-ROWS = ("bulk", "idle", "steady", "joined", "rest", "held", "steps")
+ROWS = (
+    *("bulk", "idle", "steady", "joined", "rest", "held", "steps"),
+    *("slots", "pressure", "reads", "batches"),
+)
 CLOUD_ROWS = (*CLIENTS, LONE)
-FALLS = ("p50", "p99", "cpu", "rss", "pss", "statements")
-BY_SQL = {"graphile-worker": "select graphile_worker.add_job('started', '{}')"}
+FALLS = ("p50", "p95", "p99", "cpu", "rss", "pss", "statements")
+BY_SQL = {
+    "graphile-worker": (
+        "select graphile_worker.add_job('started', '{}')",
+        "select count(*) from graphile_worker.add_jobs(array(select json_populate_record("
+        """null::graphile_worker.job_spec, '{"identifier": "brief", "payload": {}}')"""
+        f" from generate_series(1, {BATCH})))",
+    ),
+    "pgmq": (
+        "select pgmq.send('jobs', '{}')",
+        """select count(*) from pgmq.send_batch('jobs', array(select '{"task": "brief"}'::jsonb"""
+        f" from generate_series(1, {BATCH})))",
+    ),
+}
+"""Of each rival, the statement that enqueues a job, and the one that enqueues many."""
 
 Systems = Mapping[str, Mapping[str, Stage]]
 Measured = Mapping[str, Mapping[str, list[float]]]
@@ -100,6 +126,7 @@ def summary(figures: Measured) -> dict[str, Any]:
             name: {
                 what: round(median(map(partial(better, what), mine[what], rounds)), 2)
                 for what, rounds in its.items()
+                if what in mine
             }
             for name, its in figures.items()
             if name != "txqueue"
@@ -140,7 +167,7 @@ def systems_of(one: Server, dsn: str, others: Mapping[str, Rival]) -> Systems:
     programs = Path(f"/proc/{one.postmaster}/exe").resolve().parent
     ours = Ours(dsn, one.folder / "postgres.log", programs)
     theirs = {
-        name: RivalBySql(each, programs, BY_SQL[name]).stages if name in BY_SQL else each.stages
+        name: RivalBySql(each, programs, *BY_SQL[name]).stages if name in BY_SQL else each.stages
         for name, each in others.items()
     }
     return {

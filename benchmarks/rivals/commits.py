@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
-from statistics import quantiles
 
 from attrs import frozen
 
-from benchmarks.rivals.rival import Figures, Stage
+from benchmarks.rivals.rival import Figures, Stage, percentiles
 from benchmarks.rivals.work import Start
 
 __all__ = ["CLIENTS", "LONE", "Enqueuer", "Traffic", "started_after"]
@@ -81,8 +80,7 @@ def started_after(ended: Mapping[tuple[int, int], int], starts: Iterable[Start])
         for client, number, moment in starts
         if (client, number) in ended
     ]
-    parts = quantiles(took, n=100)
-    return {"p50": parts[49], "p99": parts[98]}
+    return percentiles(took)
 
 
 @frozen

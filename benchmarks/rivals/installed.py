@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg2.extensions
 
+from benchmarks.rivals.brief import BriefRival
 from benchmarks.rivals.rival import LIMIT, PostgresBroker, RedisBroker, Rival, StepsRival
 from txqueue.errors import TxqueueError
 from txqueue.store.inquiries.reader import Session
@@ -26,9 +27,14 @@ VERSIONS = {
     "celery": "5.7.0",
     "dbos": "3.4.0",
     "absurd": "0.5.0",
+    "pgmq": "1.1.4",
 }
 OF_STEPS = ("dbos", "absurd")
 """Those whose jobs have durable steps, with which nothing else is measured."""
+KINDS = {
+    **dict.fromkeys(OF_STEPS, StepsRival),
+    **dict.fromkeys(("graphile-worker", "pgqueuer", "pgmq"), BriefRival),
+}
 RIVALS = tuple(VERSIONS)
 WAITING = {
     "graphile-worker": "select exists (select from graphile_worker._private_jobs)",
@@ -39,6 +45,7 @@ WAITING = {
     "dbos": "select exists (select from dbos.workflow_status"
     " where status not in ('SUCCESS', 'ERROR'))",
     "absurd": "select exists (select from absurd.t_steps where state <> 'completed')",
+    "pgmq": "select exists (select from pgmq.q_jobs)",
 }
 NEEDS = {"oban": (3, 12)}
 PACKAGES: dict[str, tuple[str, ...]] = {
@@ -48,6 +55,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "celery": ("celery[redis]",),
     "dbos": ("dbos",),
     "absurd": ("absurd-sdk", "absurdctl"),
+    "pgmq": ("pgmq[async]",),
 }
 
 
@@ -82,7 +90,7 @@ def rival(name: str, dsn: str, log: Path, there: Path) -> Iterator[Rival]:
     its_dsn = psycopg2.extensions.make_dsn(**{**place, "dbname": database})
     with Session(its_dsn) as session:
         broker = PostgresBroker(its_dsn, session, WAITING[name], log)
-        kind = StepsRival if name in OF_STEPS else Rival
+        kind = KINDS.get(name, Rival)
         yield kind(command, environment(place, database), broker)
 
 

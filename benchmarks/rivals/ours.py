@@ -9,15 +9,27 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
-from statistics import quantiles
 from typing import Any
 
+import psycopg
 from attrs import frozen
 from rich.progress import Progress
 
 from benchmarks.endings import Steps, drained
-from benchmarks.rivals.commits import Enqueuer, Work
+from benchmarks.rivals.brief import (
+    BATCHED,
+    BRIEF_SLOTS,
+    OFFERED,
+    SINGLE_RATE,
+    SLOT_JOBS,
+    SLOTS,
+    Pace,
+    named,
+    per_second,
+)
+from benchmarks.rivals.commits import Enqueuer, Work, started_after
 from benchmarks.rivals.rival import (
     CALM,
     EVERY_MS,
@@ -33,19 +45,22 @@ from benchmarks.rivals.rival import (
     Stage,
     at_rest,
     ended,
+    percentiles,
     statements_in,
 )
-from benchmarks.rivals.work import Start, Started, starts_in
+from benchmarks.rivals.work import Brief, Start, Started, starts_in
 from txqueue.demo.environment import Stages, TemporarySchema
 from txqueue.demo.node import RunningNode, enqueue_all, publish, wait_until_done
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.inquiries.reader import Session
+from txqueue.sync import Queue
 from txqueue.system.processes import descendants_of
 from txqueue_bench.environment import own_schema
 from txqueue_bench.tally import noted_numbers
 
 __all__ = ["Bare", "Ours", "RivalBySql"]
 
+BATCH = 500
 APP = "benchmarks.rivals.work"
 STEPS_APP = "benchmarks.endings"
 WARM_STEPS = 500
@@ -80,11 +95,15 @@ class Ours:
         return {
             "bulk": self.bulk,
             "idle": lambda _: self.idle("", "--road", "claim"),
-            "steady": lambda _: self.steady("", "--road", "claim"),
-            "joined": lambda _: self.idle("joined_") | self.steady("joined_"),
+            "steady": lambda _: self.steady("steady_", RATE, "--road", "claim"),
+            "joined": lambda _: self.idle("joined_") | self.steady("steady_joined_", RATE),
             "rest": self.rest,
             "held": self.held,
             "steps": self.steps,
+            "slots": self.slots,
+            "pressure": self.pressure,
+            "reads": self.reads,
+            "batches": self.batches,
             **Enqueuer(self.programs, lambda: working(self.dsn)).stages,
         }
 
@@ -118,16 +137,63 @@ class Ours:
     def idle(self, way: str, *road: str) -> Figures:
         """Measure how soon a job starts on an idle worker."""
         told = self.bench("latency", "--jobs", TIMED, *road)
-        return {f"{way}p50": told["p50_ms"], f"{way}p99": told["p99_ms"]}
+        return shown(way, told)
 
-    def steady(self, way: str, *road: str) -> Figures:
+    def steady(self, way: str, rate: int, *road: str) -> Figures:
         """Measure how soon jobs start at a steady pace, and what they cost."""
-        told = self.bench("steady", "--rate", RATE, "--seconds", STEADY_SECONDS, *road)
+        told = self.bench("steady", "--rate", rate, "--seconds", STEADY_SECONDS, *road)
+        return {**shown(way, told), f"{way}cpu": told["cpu_seconds_per_1000"]}
+
+    def slots(self, _: int) -> Figures:
+        """Measure drains of jobs of 1 ms with some numbers of slots."""
+        return {f"slots_{count}": self._slotted(count) for count in SLOTS}
+
+    def _slotted(self, count: int) -> float:
+        with warm_node(self.dsn, capacity=count // WORKERS) as (_, session, node):
+            return drained(session, node, partial(Brief, NO_CLIENT), count * SLOT_JOBS).speed
+
+    def pressure(self, _: int) -> Figures:
+        """Measure what runs of more jobs than can run, and how soon."""
+        told = self.paced(OFFERED)
+        return {"pressure": told["ran"], "pressure_p99": told["p99"]}
+
+    def reads(self, _: int) -> Figures:
+        """Measure reading a job's state by the client's call, and by a bare select."""
+        with (
+            warm_node(self.dsn) as (target, session, _node),
+            Queue.connect(target.dsn, schema=target.schema) as queue,
+            psycopg.connect(target.dsn, autocommit=True) as connection,
+        ):
+            table = f"{target.schema}.job"
+            number = session.value(f"select max(job_id) from {table}")
+            bare = f"select * from {table} where job_id = {number}".encode()
+            return {
+                "reads": per_second(lambda: queue.job(number)),
+                "reads_bare": per_second(lambda: connection.execute(bare).fetchone()),
+            }
+
+    def batches(self, _: int) -> Figures:
+        """Measure how soon single jobs and those of batches start; and batches by plain SQL."""
         return {
-            f"steady_{way}p50": told["p50_ms"],
-            f"steady_{way}p99": told["p99_ms"],
-            f"steady_{way}cpu": told["cpu_seconds_per_1000"],
+            **self.steady("single_", SINGLE_RATE, "--road", "claim"),
+            **named("batch", self.paced(BATCHED)),
         }
+
+    def paced(self, pace: Pace) -> Figures:
+        """Return how many of such jobs ran in a second, and how soon they started."""
+        sent: dict[tuple[int, int], int] = {}
+        with (
+            warm_node(self.dsn, capacity=BRIEF_SLOTS // WORKERS) as (target, session, node),
+            Queue.connect(target.dsn, schema=target.schema) as queue,
+        ):
+            for batch in pace.batches():
+                sent.update(dict.fromkeys(((1, n) for n in batch), time.time_ns() // 1000))
+                queue.enqueue_many([Brief(1, number) for number in batch])
+            wait_until_done(session, node, pace.jobs, lambda _: None)
+            starts = starts_in(noted_numbers(target.folder))
+        moments = [moment for client, _, moment in starts if client == 1]
+        ran = len(moments) / (max(moments) - min(moments)) * 1e6
+        return {"ran": ran, **started_after(sent, starts)}
 
     def rest(self, _: int) -> Figures:
         """Measure an idle node with one worker that has run some jobs."""
@@ -158,12 +224,17 @@ class Ours:
         return statements_in(self.log.read_text("utf-8", "replace"), "postgres")
 
 
+def shown(way: str, told: Mapping[str, Any]) -> Figures:
+    """Return the percentiles that ``txqueue bench`` has told."""
+    return {f"{way}{part}": told[f"{part}_ms"] for part in ("p50", "p95", "p99")}
+
+
 @contextmanager
 def warm_node(
-    dsn: str, workers: int = WORKERS
+    dsn: str, workers: int = WORKERS, capacity: int = 100
 ) -> Iterator[tuple[TemporarySchema, Session, RunningNode]]:
     """Run a node that has run some jobs, in a schema of its own."""
-    settings = {"PYTHONPATH": importable()}
+    settings = {"PYTHONPATH": importable(), "TXQUEUE_CAPACITY": str(capacity)}
     with (
         own_schema(dsn, silent()) as target,
         target.session() as session,
@@ -244,8 +315,7 @@ class Bare:
                 before = time.monotonic()
                 cursor.execute("insert into public.bare (payload) values ('{}')")
                 took.append((time.monotonic() - before) * 1000)
-        parts = quantiles(took, n=100)
-        return {"p50": parts[49], "p99": parts[98]}
+        return percentiles(took)
 
 
 @frozen
@@ -256,22 +326,40 @@ class RivalBySql:
         rival: The queue, whose program has a task "started".
         programs: The folder of pgbench.
         add: The statement that enqueues a job.
+        many: That which enqueues 500.
     """
 
     rival: Rival
     programs: Path
     add: str
+    many: str
+
+    @property
+    def dsn(self) -> str:
+        """Its database."""
+        place = self.rival.environment
+        return "host={PGHOST} port={PGPORT} user={PGUSER} dbname={PGDATABASE}".format_map(place)
 
     @property
     def stages(self) -> Mapping[str, Stage]:
         """All measurements."""
-        return {**self.rival.stages, **Enqueuer(self.programs, self.working).stages}
+        return {
+            **{row: each for row, each in self.rival.stages.items() if row != "reads"},
+            "batches": self.batches,
+            **Enqueuer(self.programs, self.working).stages,
+        }
+
+    def batches(self, jobs: int) -> Figures:
+        """Measure batches, also by plain SQL."""
+        figures = self.rival.stages["batches"](jobs)
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            singly = per_second(lambda: connection.execute(self.many.encode()))
+        self.rival.drain()
+        return {**figures, "batch_sql": BATCH * singly}
 
     @contextmanager
     def working(self) -> Iterator[Work]:
         """Run its worker."""
-        place = self.rival.environment
-        dsn = "host={PGHOST} port={PGPORT} user={PGUSER} dbname={PGDATABASE}".format_map(place)
         with self.rival.begin_ready() as process:
 
             def finish() -> list[Start]:
@@ -279,6 +367,6 @@ class RivalBySql:
                 return [(*each,) for each in ended(process)["started"]]
 
             try:
-                yield Work(dsn, self.add.format(NUMBERS), finish)
+                yield Work(self.dsn, self.add.format(NUMBERS), finish)
             finally:
                 process.kill()

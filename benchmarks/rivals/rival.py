@@ -41,7 +41,9 @@ __all__ = [
     "Stage",
     "StepsRival",
     "at_rest",
+    "drain_speed",
     "ended",
+    "percentiles",
     "statements_in",
 ]
 
@@ -268,7 +270,7 @@ class Rival:
     def idle(self, _: int) -> Figures:
         """Measure how soon a job starts on an idle worker."""
         idle = self.latency(TIMED, EVERY_MS)
-        return {"p50": idle["p50"], "p99": idle["p99"]}
+        return {part: idle[part] for part in ("p50", "p95", "p99")}
 
     def steady(self, _: int) -> Figures:
         """Measure how soon jobs start at a steady pace, and what they cost."""
@@ -304,14 +306,12 @@ class Rival:
             stages["held"] = partial(self.held, self.broker.held_snapshot)
         return stages
 
-    def drain(self, workers: int = WORKERS) -> float:
+    def drain(self, workers: int = WORKERS, kind: str = "bulk") -> float:
         """Return the jobs a second of some workers."""
         self.broker.tidy()
-        processes = [self.begin("bulk") for _ in range(workers)]
+        processes = [self.begin(kind) for _ in range(workers)]
         self.wait_until_done()
-        told = [each for each in map(ended, processes) if each["count"]]
-        first, last = min(each["first"] for each in told), max(each["last"] for each in told)
-        return float(sum(each["count"] for each in told) / (last - first))
+        return drain_speed(map(ended, processes))
 
     def latency(self, jobs: int, every_ms: float) -> Figures:
         """Return how soon jobs start, enqueued at an interval in ms, in ms; and the CPU time of the
@@ -322,8 +322,8 @@ class Rival:
         self.ask("send", WARM_UP + jobs, every_ms)
         self.wait_until_done()
         spent = self.broker.cpu_seconds(process.pid) - before
-        parts = quantiles(ended(process)["took"][WARM_UP:], n=100)
-        return {"p50": parts[49], "p99": parts[98], "cpu": spent / (WARM_UP + jobs) * 1000}
+        took = percentiles(ended(process)["took"][WARM_UP:])
+        return {**took, "cpu": spent / (WARM_UP + jobs) * 1000}
 
 
 @frozen
@@ -339,6 +339,19 @@ class StepsRival(Rival):
         """Measure a drain of jobs of five empty steps."""
         self.ask("bulk", max(1, jobs // STEPS_SHARE))
         return {"steps": self.drain()}
+
+
+def percentiles(took: Iterable[float]) -> Figures:
+    """Return the percentiles of some times that are shown."""
+    parts = quantiles(took, n=100)
+    return {f"p{part}": parts[part - 1] for part in (50, 95, 99)}
+
+
+def drain_speed(told: Iterable[Mapping[str, Any]]) -> float:
+    """Return the jobs a second of some workers, from what each of them has told at its end."""
+    busy = [each for each in told if each["count"]]
+    first, last = min(each["first"] for each in busy), max(each["last"] for each in busy)
+    return float(sum(each["count"] for each in busy) / (last - first))
 
 
 def ended(process: subprocess.Popen[str]) -> dict[str, Any]:

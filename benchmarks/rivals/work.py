@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import time
 from array import array
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from attrs import define
 
 from txqueue import WorkItem
 from txqueue_bench.tally import Tally
 
-__all__ = ["Start", "Started", "starts_in"]
+if TYPE_CHECKING:
+    from twisted.internet.interfaces import IReactorTime
+
+__all__ = ["Brief", "Start", "Started", "starts_in"]
 
 Start = tuple[int, int, int]
 """The client, its transaction, and when the job has started, in microseconds since 1970."""
@@ -38,6 +41,20 @@ class Started(WorkItem):
         """Record the numbers, then the microseconds since 1970."""
         _tally.add(self.client * CLIENT + self.number)
         _tally.add(time.time_ns() // 1000)
+
+
+@define
+class Brief(Started):
+    """The same, for 1 ms."""
+
+    work_type = "benchmarks.brief"
+
+    async def perform(self, job: Any) -> None:
+        """Record, and wait."""
+        from twisted.internet import reactor, task
+
+        await super().perform(job)
+        await task.deferLater(cast("IReactorTime", reactor), 0.001)
 
 
 def starts_in(noted: array[int]) -> list[Start]:

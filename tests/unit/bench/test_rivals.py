@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from benchmarks.rivals.__main__ import alike, better, planned, summary, turns
+from benchmarks.rivals.brief import Pace
 from benchmarks.rivals.commits import ends, rate_told, started_after
-from benchmarks.rivals.rival import Rival, Stage, statements_in
+from benchmarks.rivals.rival import Rival, Stage, drain_speed, statements_in
 from benchmarks.rivals.work import CLIENT, starts_in
 
 LOG = """\
@@ -31,10 +32,13 @@ def test_times_and_memory_are_better_when_they_are_smaller() -> None:
 
 
 def test_a_rival_is_compared_round_by_round() -> None:
-    """A slow round of the machine slows both sides."""
-    figures = {"txqueue": {"bulk": [10.0, 2.0, 9.0]}, "other": {"bulk": [5.0, 1.0, 9.0]}}
+    """A slow round of the machine slows both sides; what txqueue lacks is not compared."""
+    figures = {
+        "txqueue": {"bulk": [10.0, 2.0, 9.0]},
+        "other": {"bulk": [5.0, 1.0, 9.0], "own": [1.0]},
+    }
     told = summary(figures)
-    assert told["medians"] == {"txqueue": {"bulk": 9.0}, "other": {"bulk": 5.0}}
+    assert told["medians"] == {"txqueue": {"bulk": 9.0}, "other": {"bulk": 5.0, "own": 1.0}}
     assert told["times_as_good"] == {"other": {"bulk": 2.0}}
 
 
@@ -63,7 +67,11 @@ def test_rows_with_a_condition_of_the_server_are_measured_apart() -> None:
 def test_the_cloud_has_rows_and_a_disk_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     """Both can be chosen; an unknown row is refused with the known ones."""
     plan = planned(["--cloud"])
-    assert (plan.disk, plan.names, "enqueue_32" in plan.rows) == (2.0, ["graphile-worker"], True)
+    assert (plan.disk, plan.names, "enqueue_32" in plan.rows) == (
+        2.0,
+        ["graphile-worker", "pgmq"],
+        True,
+    )
     plan = planned(["--cloud", "--disk", "0", "--rows", "idle,bulk", "100", "2", "oban"])
     assert (plan.disk, plan.rows, plan.names) == (0.0, ["idle", "bulk"], ["oban"])
     assert (plan.jobs, plan.rounds) == (100, 2)
@@ -80,6 +88,22 @@ def test_starts_are_held_against_the_ends_of_their_transactions() -> None:
     noted = array("q", [3 * CLIENT + 1, 17_001_500, 3 * CLIENT + 2, 17_004_500, 9, 17_000_000])
     latency = started_after(ended, starts_in(noted))
     assert latency["p50"] == 2
+
+
+def test_batches_keep_their_pace() -> None:
+    """Each is a range of numbers from 1; the last one ends with the last job."""
+    batches = list(Pace(rate=10_000, seconds=1, batch=5_000).batches())
+    assert batches == [range(1, 5_001), range(5_001, 10_001)]
+
+
+def test_the_speed_of_workers_counts_from_the_first_job_to_the_last() -> None:
+    """A worker that has run nothing has no times."""
+    told: list[dict[str, Any]] = [
+        {"count": 30, "first": 1.0, "last": 3.0},
+        {"count": 10, "first": 2.0, "last": 5.0},
+        {"count": 0, "first": None, "last": None},
+    ]
+    assert drain_speed(told) == 10
 
 
 def test_the_rate_is_read_from_pgbench() -> None:
