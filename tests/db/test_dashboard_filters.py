@@ -26,7 +26,7 @@ def tagged(**tags: str) -> dict[str, Any]:
 @pytest.fixture
 def bound(monkeypatch: pytest.MonkeyPatch) -> int:
     """How many jobs a page looks at."""
-    for module in (job_search, job_list, acts):
+    for module in (job_search, acts):
         monkeypatch.setattr(module, "LOOKED_AT", 10)
     return 10
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -17,6 +17,7 @@ from prometheus_client.core import (
 
 from txqueue.model.run_log import Histogram, RunTally
 from txqueue.node.services import Services
+from txqueue.policy.findings.status import STATES
 from txqueue.policy.worker_limits import REASONS
 from txqueue.store.reads.metrics import Installation
 
@@ -26,7 +27,7 @@ LARGEST: Final = 100
 OTHER: Final = "other"
 """The label of all others together."""
 
-_STATES: Final = ("waiting", "ready", "assigned", "failed")
+K = TypeVar("K")
 
 
 def node_families(node: Services, labels: Mapping[str, str]) -> Iterator[Metric]:
@@ -44,53 +45,45 @@ def node_families(node: Services, labels: Mapping[str, str]) -> Iterator[Metric]
 
 
 def _job_families(tally: RunTally, make: _Maker) -> Iterator[Metric]:
-    label_of = _largest(tally.started)
+    label_of = _labels(tally.started, OTHER)
     started: Counter[str] = Counter()
     for work_type, times in tally.started.items():
         started[label_of(work_type)] += times
     ended: Counter[tuple[str, str]] = Counter()
     for (work_type, outcome), times in tally.ended.items():
         ended[label_of(work_type), outcome] += times
-    runs: dict[str, Histogram] = {}
-    for work_type, histogram in tally.runs.items():
-        runs.setdefault(label_of(work_type), Histogram(histogram.bounds)).add(
-            histogram.counts, histogram.total
-        )
+    yield make.counter("jobs_started", "Runs of jobs that started.", started, "work_type")
     yield make.counter(
-        "jobs_started",
-        "Runs of jobs that started.",
-        {(name,): times for name, times in started.items()},
-        ["work_type"],
-    )
-    yield make.counter(
-        "jobs_finished",
-        "Runs of jobs that ended, by outcome.",
-        ended,
-        ["work_type", "outcome"],
+        "jobs_finished", "Runs of jobs that ended, by outcome.", ended, "work_type", "outcome"
     )
     yield make.histogram(
         "job_run_seconds",
         "How long handlers ran; those that finish at once count the mean of a burst.",
-        {(name,): histogram for name, histogram in runs.items()},
-        ["work_type"],
+        _added(tally.runs, label_of),
+        "work_type",
     )
 
 
 def _wait_family(waited: Mapping[tuple[str, str], Histogram], make: _Maker) -> Metric:
     """Return the waits of the pairs of queue and work type with the most jobs; none has no name."""
     weights = {key: sum(histogram.counts) for key, histogram in waited.items() if key[0]}
-    largest = {key for key, _ in Counter(weights).most_common(LARGEST)}
-    waits: dict[tuple[str, ...], Histogram] = {}
-    for key, histogram in waited.items():
-        labels = key if key in largest else (OTHER, OTHER)
-        waits.setdefault(labels, Histogram(histogram.bounds)).add(histogram.counts, histogram.total)
     return make.histogram(
         "job_wait_seconds",
         "How long jobs waited from when they could run to their start; each minute of the"
         " installation is counted by one node, so sum over all.",
-        waits,
-        ["queue", "work_type"],
+        _added(waited, _labels(weights, (OTHER, OTHER))),
+        "queue",
+        "work_type",
     )
+
+
+def _added(histograms: Mapping[K, Histogram], label_of: Callable[[K], K]) -> dict[K, Histogram]:
+    """Return the histogram of each label: those of its names together."""
+    sums: dict[K, Histogram] = {}
+    for name, histogram in histograms.items():
+        total = sums.setdefault(label_of(name), Histogram(histogram.bounds))
+        total.add(histogram.counts, histogram.total)
+    return sums
 
 
 def _flow_families(node: Services, make: _Maker) -> Iterator[Metric]:
@@ -101,46 +94,28 @@ def _flow_families(node: Services, make: _Maker) -> Iterator[Metric]:
         "notified": node.open_credit.received,
         "peer": node.inbox.received,
     }
-    yield make.histogram("claim_seconds", "How long claims took.", {(): meters.claims})
-    yield make.histogram(
-        "completion_seconds",
-        "How long the statements took that write done jobs.",
-        {(): meters.completions},
-    )
+    yield make.histogram("claim_seconds", "How long claims took.", meters.claims)
+    text = "How long the statements took that write done jobs."
+    yield make.histogram("completion_seconds", text, meters.completions)
     yield make.counter(
         "deliveries",
         "Jobs that reached the node: by claim, direct dispatch, open credit or a peer; direct"
         " deliveries count assignments.",
-        {(road,): jobs for road, jobs in deliveries.items()},
-        ["road"],
+        deliveries,
+        "road",
     )
-    yield make.counter(
-        "given_back",
-        "Jobs that were assigned to the node but not held by it, and returned to the queue.",
-        {(): node.reconciliation.given_back},
-    )
-    yield make.counter(
-        "rescues",
-        "Jobs of dead nodes that this node returned to the queue.",
-        {(reason,): meters.rescues.get(reason, 0) for reason in ("expired", "ended")},
-        ["reason"],
-    )
-    yield make.counter(
-        "tokens_lost",
-        "Jobs that ended here while they were assigned anew, or were already written as ended.",
-        {(): meters.tokens_lost},
-    )
-    yield make.counter(
-        "worker_deaths",
-        "Worker processes that ended without being told to.",
-        {(): meters.worker_deaths},
-    )
-    yield make.counter(
-        "workers_replaced",
-        "Worker processes that were replaced, by the limit that they had reached.",
-        {(reason,): meters.workers_replaced[reason] for reason in REASONS},
-        ["reason"],
-    )
+    text = "Jobs that were assigned to the node but not held by it, and returned to the queue."
+    yield make.counter("given_back", text, node.reconciliation.given_back)
+    text = "Jobs of dead nodes that this node returned to the queue."
+    rescues = {reason: meters.rescues.get(reason, 0) for reason in ("expired", "ended")}
+    yield make.counter("rescues", text, rescues, "reason")
+    text = "Jobs that ended here while they were assigned anew, or were already written as ended."
+    yield make.counter("tokens_lost", text, meters.tokens_lost)
+    text = "Worker processes that ended without being told to."
+    yield make.counter("worker_deaths", text, meters.worker_deaths)
+    text = "Worker processes that were replaced, by the limit that they had reached."
+    replaced = {reason: meters.workers_replaced[reason] for reason in REASONS}
+    yield make.counter("workers_replaced", text, replaced, "reason")
 
 
 def _state_families(node: Services, make: _Maker) -> Iterator[Metric]:
@@ -161,7 +136,7 @@ def _state_families(node: Services, make: _Maker) -> Iterator[Metric]:
         ("database_up", "1 if the database answers the node.", int(node.lease.is_reached)),
         ("peers_connected", "Connected peers.", peers),
     ):
-        yield make.gauge(name, documentation, {(): value})
+        yield make.gauge(name, documentation, value)
 
 
 def process_families(errors: int, expires_at: float | None) -> Iterator[Metric]:
@@ -172,16 +147,12 @@ def process_families(errors: int, expires_at: float | None) -> Iterator[Metric]:
         expires_at: When the certificate expires; None for no certificate.
     """
     make = _Maker({})
-    yield make.counter(
-        "scrape_errors", "Reads of the metrics of the installation that failed.", {(): errors}
-    )
-    yield make.gauge("build_info", "The version.", {(version("txqueue"),): 1}, ["version"])
+    text = "Reads of the metrics of the installation that failed."
+    yield make.counter("scrape_errors", text, errors)
+    yield make.gauge("build_info", "The version.", {version("txqueue"): 1}, "version")
     if expires_at is not None:
-        yield make.gauge(
-            "certificate_expiry_timestamp_seconds",
-            "When the node's certificate expires, in seconds since 1970.",
-            {(): expires_at},
-        )
+        text = "When the node's certificate expires, in seconds since 1970."
+        yield make.gauge("certificate_expiry_timestamp_seconds", text, expires_at)
 
 
 def installation_families(installation: Installation, age: float = 0.0) -> Iterator[Metric]:
@@ -193,43 +164,27 @@ def installation_families(installation: Installation, age: float = 0.0) -> Itera
     """
     make = _Maker({})
     yield from _queue_families(installation, make)
-    yield make.gauge(
-        "installation_age_seconds",
-        "The age of the metrics of the whole installation, which are kept for 15 s.",
-        {(): age},
-    )
-    yield make.counter(
-        "jobs_enqueued", "Jobs numbered since the schema was made.", {(): installation.enqueued}
-    )
-    yield make.gauge(
-        "nodes",
-        "Nodes by state.",
-        {(state,): times for state, times in installation.nodes.items()},
-        ["state"],
-    )
+    text = "The age of the metrics of the whole installation, which are kept for 15 s."
+    yield make.gauge("installation_age_seconds", text, age)
+    text = "Jobs numbered since the schema was made."
+    yield make.counter("jobs_enqueued", text, installation.enqueued)
+    yield make.gauge("nodes", "Nodes by state.", installation.nodes, "state")
     items = {
-        ("done",): installation.items_done,
-        ("failed",): installation.items_failed,
-        ("remaining",): installation.items_remaining,
+        "done": installation.items_done,
+        "failed": installation.items_failed,
+        "remaining": installation.items_remaining,
     }
-    yield make.gauge("workset_items", "Items of all worksets.", items, ["state"])
-    yield make.gauge("schedules_overdue", "Schedules late by a minute.", {(): installation.overdue})
-    yield make.gauge(
-        "oldest_snapshot_seconds",
-        "The age of the oldest snapshot that keeps dead rows.",
-        {(): installation.snapshot},
-    )
+    yield make.gauge("workset_items", "Items of all worksets.", items, "state")
+    yield make.gauge("schedules_overdue", "Schedules late by a minute.", installation.overdue)
+    text = "The age of the oldest snapshot that keeps dead rows."
+    yield make.gauge("oldest_snapshot_seconds", text, installation.snapshot)
 
 
 def _queue_families(installation: Installation, make: _Maker) -> Iterator[Metric]:
     rows = installation.queues
-    label_of = _largest({row["queue"]: sum(row[state] for state in _STATES) for row in rows})
-    yield make.gauge(
-        "queue_jobs",
-        "Jobs of a queue by state.",
-        _depths(installation, label_of),
-        ["queue", "state"],
-    )
+    label_of = _labels({row["queue"]: sum(row[state] for state in STATES) for row in rows}, OTHER)
+    depths = _depths(installation, label_of)
+    yield make.gauge("queue_jobs", "Jobs of a queue by state.", depths, "queue", "state")
     yield make.gauge(
         "queue_waiting_jobs",
         "Waiting jobs of a queue by what they wait for.",
@@ -239,26 +194,16 @@ def _queue_families(installation: Installation, make: _Maker) -> Iterator[Metric
             if label_of(row["queue"]) != OTHER
             for reason, number in row["waiting_for"].items()
         },
-        ["queue", "waiting_for"],
+        "queue",
+        "waiting_for",
     )
-    yield make.gauge(
-        "queue_oldest_ready_seconds",
-        "How long the oldest ready job is due.",
-        _maxima(rows, label_of, lambda row: row["oldest_ready_seconds"] or 0.0),
-        ["queue"],
-    )
-    yield make.gauge(
-        "queue_paused",
-        "1 if the queue is paused.",
-        _maxima(rows, label_of, lambda row: int(row["queue"] in installation.paused)),
-        ["queue"],
-    )
-    yield make.gauge(
-        "queue_nodes",
-        "Nodes that serve the queue.",
-        _maxima(rows, label_of, lambda row: len(row["nodes"])),
-        ["queue"],
-    )
+    oldest = _maxima(rows, label_of, lambda row: row["oldest_ready_seconds"] or 0.0)
+    text = "How long the oldest ready job is due."
+    yield make.gauge("queue_oldest_ready_seconds", text, oldest, "queue")
+    paused = _maxima(rows, label_of, lambda row: int(row["queue"] in installation.paused))
+    yield make.gauge("queue_paused", "1 if the queue is paused.", paused, "queue")
+    nodes = _maxima(rows, label_of, lambda row: len(row["nodes"]))
+    yield make.gauge("queue_nodes", "Nodes that serve the queue.", nodes, "queue")
     yield make.gauge(
         "queue_wait_seconds",
         "Percentiles of the time until jobs of the last minute started.",
@@ -268,14 +213,15 @@ def _queue_families(installation: Installation, make: _Maker) -> Iterator[Metric
             for quantile, column in (("0.5", "p50"), ("0.95", "p95"))
             if row[column] is not None and label_of(row["queue"]) != OTHER
         },
-        ["queue", "quantile"],
+        "queue",
+        "quantile",
     )
 
 
 def _depths(installation: Installation, label_of: Callable[[str], str]) -> Counter[tuple[str, str]]:
     jobs: Counter[tuple[str, str]] = Counter()
     for row in installation.queues:
-        for state in _STATES:
+        for state in STATES:
             jobs[label_of(row["queue"]), state] += row[state]
     for state, number in installation.others.jobs.items():
         jobs[OTHER, state] += number
@@ -286,62 +232,53 @@ def _maxima(
     rows: Iterable[Mapping[str, Any]],
     label_of: Callable[[str], str],
     value_of: Callable[[Mapping[str, Any]], float],
-) -> dict[tuple[str, ...], float]:
+) -> dict[str, float]:
     """Return the largest value of the queues that have a label."""
-    largest: dict[tuple[str, ...], float] = {}
+    largest: dict[str, float] = {}
     for row in rows:
-        key = (label_of(row["queue"]),)
-        largest[key] = max(largest.get(key, 0.0), value_of(row))
+        label = label_of(row["queue"])
+        largest[label] = max(largest.get(label, 0.0), value_of(row))
     return largest
 
 
-def _largest(weights: Mapping[str, float]) -> Callable[[str], str]:
+def _labels(weights: Mapping[K, float], other: K) -> Callable[[K], K]:
     """Return a function that gives the label of a name: its own if it is one of the largest."""
     largest = {name for name, _ in Counter(weights).most_common(LARGEST)}
-    return lambda name: name if name in largest else OTHER
+    return lambda name: name if name in largest else other
 
 
 class _Maker:
-    """Makes metric families whose series have labels in common."""
+    """Makes metric families whose series have labels in common.
+
+    Values are given by their labels, or one without labels by itself.
+    """
 
     def __init__(self, labels: Mapping[str, str]) -> None:
         self._names, self._values = list(labels), tuple(labels.values())
 
-    def counter(self, *arguments: Any) -> Metric:
-        return self._filled(CounterMetricFamily, *arguments)
+    def counter(self, name: str, documentation: str, values: Any, *labels: str) -> Metric:
+        return self._filled(CounterMetricFamily, name, documentation, values, labels)
 
-    def gauge(self, *arguments: Any) -> Metric:
-        return self._filled(GaugeMetricFamily, *arguments)
+    def gauge(self, name: str, documentation: str, values: Any, *labels: str) -> Metric:
+        return self._filled(GaugeMetricFamily, name, documentation, values, labels)
+
+    def histogram(self, name: str, documentation: str, values: Any, *labels: str) -> Metric:
+        return self._filled(HistogramMetricFamily, name, documentation, values, labels)
 
     def _filled(
-        self,
-        kind: Any,
-        name: str,
-        documentation: str,
-        values: Mapping[tuple[str, ...], float],
-        labels: Sequence[str] = (),
+        self, kind: Any, name: str, documentation: str, values: Any, labels: Sequence[str]
     ) -> Metric:
-        family: Metric = kind(f"txqueue_{name}", documentation, labels=[*labels, *self._names])
-        for key, value in values.items():
-            family.add_metric([*key, *self._values], value)  # type: ignore[attr-defined]
-        return family
-
-    def histogram(
-        self,
-        name: str,
-        documentation: str,
-        values: Mapping[tuple[str, ...], Histogram],
-        labels: Sequence[str] = (),
-    ) -> Metric:
-        family = HistogramMetricFamily(
-            f"txqueue_{name}", documentation, labels=[*labels, *self._names]
-        )
-        for key, histogram in values.items():
-            family.add_metric([*key, *self._values], list(_buckets(histogram)), histogram.total)
-        return family
+        family = kind(f"txqueue_{name}", documentation, labels=[*labels, *self._names])
+        for key, value in values.items() if isinstance(values, Mapping) else [((), values)]:
+            own = [key] if isinstance(key, str) else key
+            is_single = not isinstance(value, Histogram)
+            measured = [value] if is_single else [_buckets(value), value.total]
+            family.add_metric([*own, *self._values], *measured)
+        filled: Metric = family
+        return filled
 
 
-def _buckets(histogram: Histogram) -> Iterable[tuple[str, float]]:
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     """Return each bound with the number of observations up to it."""
     bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
-    return zip(bounds, accumulate(histogram.counts), strict=True)
+    return list(zip(bounds, accumulate(histogram.counts), strict=True))

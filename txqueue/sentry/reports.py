@@ -23,7 +23,7 @@ from txqueue.model.directives import FailedAttempt
 from txqueue.model.schedule import Cron, Every, Schedule
 from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.sentry.error_kinds import fingerprint
-from txqueue.tracing.choice import CarriedTrace, Sending, Untraced, harmless
+from txqueue.tracing.choice import CarriedTrace, harmless
 
 # Names of Sentry's conventions for queues,
 # https://docs.sentry.io/platforms/python/tracing/instrumentation/custom-instrumentation/queues-module/
@@ -61,6 +61,14 @@ class PublishSpan:
         """Note the first job that was enqueued."""
         with harmless():
             self._span.set_data(_MESSAGE, ", ".join(map(str, job_ids[:1])))
+
+    def failed(self, error: BaseException) -> None:  # noqa: ARG002 - the job is reported
+        """Mark the call as failed."""
+        self._span.set_status(_ERROR)
+
+    def end(self) -> None:
+        """End it."""
+        self._span.finish()
 
 
 def _carried(span: Any) -> Mapping[str, Any]:
@@ -176,31 +184,16 @@ class Reports:
         self.last: ProcessSpan | None = None
         self._attempts: dict[int, deque[dict[str, Any]]] = {}
 
-    @contextmanager
-    def sending(self, work: object, options: Mapping[str, Any]) -> Iterator[Sending]:
-        """Start the span of a call that enqueues; it ends with the block."""
-        call: Sending = Untraced(options)
-        span = None
-        with harmless():
-            name = str(getattr(work, "work_type", None))
-            # It is not made the current span: the block of a coroutine may end in another context.
-            span = sentry_sdk.start_span(op=_PUBLISH, name=name, origin=_ORIGIN)
-            span.set_data(_DESTINATION, options.get("queue") or getattr(work, "queue", None))
-            is_own = options.get("traceparent") is None
-            call = PublishSpan(span, {**options, **_carried(span)} if is_own else options)
-        try:
-            yield call
-        except Exception:
-            if span is not None:
-                span.set_status(_ERROR)
-            raise
-        finally:
-            if span is not None:
-                with harmless():
-                    span.finish()
+    def begin_call(self, work: object, options: Mapping[str, Any]) -> PublishSpan:
+        """Start the span of a call that enqueues."""
+        name = str(getattr(work, "work_type", None))
+        span = sentry_sdk.start_span(op=_PUBLISH, name=name, origin=_ORIGIN)
+        span.set_data(_DESTINATION, options.get("queue") or getattr(work, "queue", None))
+        is_own = options.get("traceparent") is None
+        return PublishSpan(span, {**options, **_carried(span)} if is_own else options)
 
     def begin_run(self, work_type: str, job_id: int, attempt: int, terms: Any) -> ProcessSpan:
-        """Start the span of a run; see `RunSpan.started`."""
+        """Start the span of a run; see `Source.begin_run`."""
         isolation, scope = Scope.get_isolation_scope().fork(), Scope.get_current_scope().fork()
         isolation.clear_breadcrumbs()
         isolation.add_event_processor(without_data)

@@ -9,19 +9,16 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from attrs import frozen
 
 from txqueue.model.enqueue_options import is_traceparent
 from txqueue.model.work_item import WorkItem
 
-if TYPE_CHECKING:
-    from opentelemetry.trace import Tracer
-
 
 class Sending(Protocol):
-    """A call that enqueues, while it runs."""
+    """A call that enqueues in a trace, while it runs."""
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -32,6 +29,12 @@ class Sending(Protocol):
 
     def enqueued(self, *job_ids: int) -> None:
         """Note the jobs that were enqueued."""
+
+    def failed(self, error: BaseException) -> None:
+        """Note the error that leaves the call."""
+
+    def end(self) -> None:
+        """End it."""
 
 
 class Run(Protocol):
@@ -52,13 +55,25 @@ class Run(Protocol):
 
 
 class Source(Protocol):
-    """Makes traces beside OpenTelemetry."""
+    """Makes traces: OpenTelemetry, or what the application has installed."""
 
-    def sending(self, work: object, options: Mapping[str, Any]) -> AbstractContextManager[Sending]:
-        """Trace a call that enqueues."""
+    def begin_call(self, work: object, options: Mapping[str, Any]) -> Sending:
+        """Start the span of a call that enqueues.
+
+        It is not made the current span: the block of a coroutine may end in another context.
+        """
 
     def begin_run(self, work_type: str, job_id: int, attempt: int, terms: Any) -> Run:
-        """Start the span of a run."""
+        """Start the span of a run.
+
+        An error of the application's tracer is raised.
+
+        Args:
+            work_type: The job's work type.
+            job_id: The job's number.
+            attempt: The number of the run, from 1.
+            terms: The job's terms.
+        """
 
 
 _sources: list[Source] = []
@@ -82,6 +97,12 @@ class Untraced:
 
     def enqueued(self, *job_ids: int) -> None:
         """Note nothing."""
+
+    def failed(self, error: BaseException) -> None:
+        """Note nothing."""
+
+    def end(self) -> None:
+        """Do nothing."""
 
 
 EVERY = 60.0
@@ -191,7 +212,7 @@ def _moment(value: object) -> float | None:
 
 
 def sending(work: object, options: Mapping[str, Any]) -> AbstractContextManager[Sending]:
-    """Trace a call that enqueues.
+    """Trace a call that enqueues, by OpenTelemetry or else the first source that is installed.
 
     Args:
         work: The work item, or the first one; anything else is refused within the context.
@@ -200,17 +221,30 @@ def sending(work: object, options: Mapping[str, Any]) -> AbstractContextManager[
     Returns:
         A context manager, whose value has the options for the jobs.
     """
-    active_tracer = _tracer()
-    if active_tracer is None:
-        return _sources[0].sending(work, options) if _sources else nullcontext(Untraced(options))
-    from txqueue.tracing.spans import SendSpan
+    sources = _active()
+    return _traced(sources[0], work, options) if sources else nullcontext(Untraced(options))
 
-    return SendSpan.started(active_tracer, str(getattr(work, "work_type", None)), options)
+
+@contextmanager
+def _traced(source: Source, work: object, options: Mapping[str, Any]) -> Iterator[Sending]:
+    """Trace a call until the block ends, with an error that leaves it."""
+    call: Sending = Untraced(options)
+    with harmless():
+        call = source.begin_call(work, options)
+    try:
+        yield call
+    except Exception as error:
+        with harmless():
+            call.failed(error)
+        raise
+    finally:
+        with harmless():
+            call.end()
 
 
 def is_tracing() -> bool:
     """Tell whether the application has set up OpenTelemetry, or installed another source."""
-    return bool(_sources) or _tracer() is not None
+    return bool(_active())
 
 
 @frozen
@@ -240,23 +274,19 @@ class _Together:
 
 
 def begin_run(work_type: str, job_id: int, attempt: int, terms: Any) -> Run | None:
-    """Start the spans of a run; None if nothing traces it. See `RunSpan.started`."""
+    """Start the spans of a run; None if nothing traces it. See `Source.begin_run`."""
     runs: list[Run] = []
-    if (active_tracer := _tracer()) is not None:
-        from txqueue.tracing.spans import RunSpan
-
-        with harmless():
-            runs.append(RunSpan.started(active_tracer, work_type, job_id, attempt, terms))
-    for source in _sources:
+    for source in _active():
         with harmless():
             runs.append(source.begin_run(work_type, job_id, attempt, terms))
     return _Together(tuple(runs)) if len(runs) > 1 else next(iter(runs), None)
 
 
-def _tracer() -> Tracer | None:
+def _active() -> list[Source]:
     # An application with a tracer has imported this module; others do not pay for the import.
     if "opentelemetry.trace" not in sys.modules:
-        return None
-    from txqueue.tracing.spans import tracer
+        return _sources
+    from txqueue.tracing.spans import application_spans
 
-    return tracer()
+    own = application_spans()
+    return _sources if own is None else [own, *_sources]

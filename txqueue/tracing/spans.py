@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+from attrs import frozen
 from opentelemetry import trace
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode, Tracer, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from txqueue.model.work_item import WorkItem
-from txqueue.tracing.choice import CarriedTrace, Sending, Untraced, harmless
+from txqueue.tracing.choice import CarriedTrace, harmless
 
 # Names of the semantic conventions for messaging spans,
 # https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/, and txqueue's own.
@@ -43,17 +44,47 @@ def span_name(operation: str, work_type: str) -> str:
 _W3C = TraceContextTextMapPropagator()
 
 
-def tracer() -> Tracer | None:
-    """Return the tracer of the application; None if it has not set up OpenTelemetry."""
+def application_spans() -> Spans | None:
+    """Return what makes spans for the application; None if it has not set up OpenTelemetry."""
     provider = trace.get_tracer_provider()
     if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
         return None
-    return _tracer_of(provider)
+    return _spans_of(provider)
 
 
 @lru_cache(maxsize=1)
-def _tracer_of(provider: TracerProvider) -> Tracer:
-    return provider.get_tracer(SCOPE)
+def _spans_of(provider: TracerProvider) -> Spans:
+    return Spans(provider.get_tracer(SCOPE))
+
+
+@frozen
+class Spans:
+    """Makes spans by the tracer of the application; see `Source`."""
+
+    _tracer: Tracer
+
+    def begin_call(self, work: object, options: Mapping[str, Any]) -> SendSpan:
+        """Start the span of a call that enqueues."""
+        work_type = str(getattr(work, "work_type", None))
+        attributes = _attributes(SEND, work_type)
+        if isinstance(queue := options.get("queue"), str):
+            attributes[QUEUE] = queue
+        name = span_name(SEND, work_type)
+        span = self._tracer.start_span(name, kind=SpanKind.PRODUCER, attributes=attributes)
+        return SendSpan(span, options)
+
+    def begin_run(self, work_type: str, job_id: int, attempt: int, terms: Any) -> RunSpan:
+        """Start a child of the span that enqueued the job, or a span of its own trace."""
+        parent, links = _origin(CarriedTrace.of_terms(terms), attempt)
+        attributes = _attributes(PROCESS, work_type)
+        span = self._tracer.start_span(
+            span_name(PROCESS, work_type),
+            parent,
+            SpanKind.CONSUMER,
+            {**attributes, JOB_ID: str(job_id), ATTEMPT: attempt},
+            links,
+        )
+        return RunSpan(span)
 
 
 def _attributes(operation: str, work_type: str) -> dict[str, str | int]:
@@ -83,34 +114,6 @@ class SendSpan:
         if options.get("traceparent") is None:
             self.options = {**options, **_carried_by(span)}
 
-    @classmethod
-    @contextmanager
-    def started(
-        cls, tracer: Tracer, work_type: str, options: Mapping[str, Any]
-    ) -> Iterator[Sending]:
-        """Start one; it ends with the block, and records an error that leaves it."""
-        attributes = _attributes(SEND, work_type)
-        if isinstance(queue := options.get("queue"), str):
-            attributes[QUEUE] = queue
-        call: Sending = Untraced(options)
-        span = None
-        with harmless():
-            # It is not made the current span: the block of a coroutine may end in another context.
-            name = span_name(SEND, work_type)
-            span = tracer.start_span(name, kind=SpanKind.PRODUCER, attributes=attributes)
-            call = cls(span, options)
-        try:
-            yield call
-        except Exception as error:
-            if span is not None:
-                with harmless():
-                    _note_error(span, error)
-            raise
-        finally:
-            if span is not None:
-                with harmless():
-                    span.end()
-
     def watch(self, works: Iterator[WorkItem]) -> Iterator[WorkItem]:
         """Note the work types of work items as they pass."""
         for work in works:
@@ -128,6 +131,14 @@ class SendSpan:
                 self._span.update_name(span_name(SEND, SEVERAL))
                 self._span.set_attribute(WORK_TYPES, sorted(self._work_types))
 
+    def failed(self, error: BaseException) -> None:
+        """Record the error that leaves the call."""
+        _note_error(self._span, error)
+
+    def end(self) -> None:
+        """End it."""
+        self._span.end()
+
 
 def _carried_by(span: Span) -> dict[str, Any]:
     """Return the options of jobs that a span sends."""
@@ -139,41 +150,11 @@ def _carried_by(span: Span) -> dict[str, Any]:
     return CarriedTrace(headers["traceparent"], state, round(time.time(), 3)).options
 
 
+@frozen
 class RunSpan:
-    """The span of one run of a job.
+    """The span of one run of a job."""
 
-    Args:
-        span: The span.
-    """
-
-    def __init__(self, span: Span) -> None:
-        self._span = span
-
-    @classmethod
-    def started(
-        cls, tracer: Tracer, work_type: str, job_id: int, attempt: int, terms: Any
-    ) -> RunSpan:
-        """Start one: a child of the span that enqueued the job, or one of its own trace.
-
-        An error of the application's tracer is raised.
-
-        Args:
-            tracer: The application's tracer.
-            work_type: The job's work type.
-            job_id: The job's number.
-            attempt: The number of the run, from 1.
-            terms: The job's terms.
-        """
-        parent, links = _origin(CarriedTrace.of_terms(terms), attempt)
-        attributes = _attributes(PROCESS, work_type)
-        span = tracer.start_span(
-            span_name(PROCESS, work_type),
-            parent,
-            SpanKind.CONSUMER,
-            {**attributes, JOB_ID: str(job_id), ATTEMPT: attempt},
-            links,
-        )
-        return cls(span)
+    _span: Span
 
     @contextmanager
     def current(self) -> Iterator[None]:

@@ -14,20 +14,10 @@ from twisted.web import resource, server
 
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, JobNotFound, TxqueueError
 from txqueue.store.driver.errors import Unanswered
+from txqueue.web import messages
 from txqueue.web.changes import Changes
 from txqueue.web.logins import Identification
-from txqueue.web.messages import (
-    DEVICE,
-    LOGIN,
-    NOTICE,
-    THEME,
-    PageRequest,
-    Reply,
-    Role,
-    Router,
-    Visitor,
-    redirect,
-)
+from txqueue.web.messages import PageRequest, Reply, Role, Router, redirect
 from txqueue.web.page_services import Visit
 from txqueue.wire.http_server import QuietSite
 
@@ -218,9 +208,9 @@ class Door(resource.Resource):
         body = b""
         if request.method == b"POST" and request.content is not None:
             body = request.content.read()
-        secret = _cookie(request, LOGIN)
+        secret = _cookie(request, messages.LOGIN)
         visitor = rules.identification.visitor(request.transport, secret, headers)
-        theme = _cookie(request, THEME)
+        theme = _cookie(request, messages.THEME)
         try:
             query, form = _fields(raw_query), _fields(body.decode("utf-8"))
         except ValueError:
@@ -232,12 +222,12 @@ class Door(resource.Resource):
             query=query,
             form=form,
             # The notice is for the page after the act, not for a refresh of the one before it.
-            notice="" if is_part else self._visit.notices.take(_cookie(request, NOTICE)),
+            notice="" if is_part else self._visit.notices.take(_cookie(request, messages.NOTICE)),
             is_dark={"dark": True, "light": False}.get(theme or ""),
             secret=secret,
             is_part=is_part,
             sender=str(getattr(request.getClientAddress(), "host", "")),
-            device=_cookie(request, DEVICE),
+            device=_cookie(request, messages.DEVICE),
         )
 
     async def _reply(
@@ -328,7 +318,7 @@ class Door(resource.Resource):
             sameSite="lax",
         )
 
-    def _stream(self, request: server.Request, visitor: Visitor) -> None:
+    def _stream(self, request: server.Request, visitor: messages.Visitor) -> None:
         """Keep a connection open, to tell the page to refresh."""
         if visitor.role < Role.VIEWER or any(feed.is_full for feed in self._changes):
             self._write(request, Reply(HTTPStatus.NO_CONTENT), "GET")
@@ -355,7 +345,7 @@ def _max_age(name: str, value: str) -> str | None:
     """Return for how many seconds a browser keeps a cookie; None for until it ends."""
     if not value:
         return "0"
-    return _DEVICE_KEPT if name == DEVICE else None
+    return _DEVICE_KEPT if name == messages.DEVICE else None
 
 
 def _below(base: str, path: str) -> str | None:

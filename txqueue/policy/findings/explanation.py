@@ -12,26 +12,8 @@ from attrs import evolve, frozen
 
 from txqueue.model.humanize import counted, queues_option
 from txqueue.model.operator_acts import ACTS
-from txqueue.policy.findings.capacity import (
-    capable,
-    while_held,
-    without_its_key,
-    without_key,
-    without_node,
-    without_worker,
-)
+from txqueue.policy.findings import capacity, limits
 from txqueue.policy.findings.full_nodes import assigned, without_room
-from txqueue.policy.findings.limits import (
-    behind_group,
-    damaged,
-    fixed,
-    for_rate,
-    held_back,
-    in_clear,
-    locked,
-    throttled,
-    unreadable,
-)
 from txqueue.policy.findings.obstacles import unknown
 from txqueue.policy.findings.reason import (
     Blocker,
@@ -88,12 +70,12 @@ def judged(facts: Facts) -> Blocker:
     """Return the gravest reason why a job does not run, with its gravity; see `explain`."""
     state = facts["job"]["state"]
     if facts.get("damage") and state in ("waiting", "ready"):
-        return damaged(facts)
+        return limits.damaged(facts)
     if facts.get("is_clear") and state in ("waiting", "ready"):
-        return in_clear(facts)
+        return limits.in_clear(facts)
     blocker = _BY_STATE[state](facts)
     if facts.get("damage") and state != "done":
-        return fixed(blocker, facts["damage"])
+        return limits.fixed(blocker, facts["damage"])
     if blocker.reason in _SETTLED or blocker.gravity is not Gravity.COURSE:
         return blocker
     later = max([*in_cycle(facts), *_stops(facts)], key=_gravity, default=blocker)
@@ -128,27 +110,27 @@ _NOTHING = Blocker("next", "nothing delays it", "nothing: a node claims it in a 
 
 def _stops(facts: Facts) -> Iterator[Blocker]:
     """Yield what would stop a job once it no longer waits for others, or its node is gone."""
-    blockers = [*while_held(facts)] or [*without_node(facts)]
-    blockers += [*_faults(without_its_key(facts)), *_never(facts)]
+    blockers = [*capacity.while_held(facts)] or [*capacity.without_node(facts)]
+    blockers += [*_faults(capacity.without_its_key(facts)), *_never(facts)]
     for kind in ("queue", "tenant", "group"):
-        blockers += held_back(facts, kind)
-    blockers += without_worker(facts) if capable(facts) else ()
+        blockers += limits.held_back(facts, kind)
+    blockers += capacity.without_worker(facts) if capacity.capable(facts) else ()
     for blocker in blockers:
         yield evolve(blocker, detail=f"after that it does not run: {blocker.detail}")
 
 
 def _hindrances(facts: Facts) -> Iterator[Blocker]:
     """Yield the obstacles of a ready job, the gravest first."""
-    yield from while_held(facts)
-    yield from without_node(facts)
-    if all(node.get("has_tried") for node in capable(facts)):
-        yield unreadable(facts)
-    yield from _faults(without_its_key(facts))
-    yield from locked(facts)
+    yield from capacity.while_held(facts)
+    yield from capacity.without_node(facts)
+    if all(node.get("has_tried") for node in capacity.capable(facts)):
+        yield limits.unreadable(facts)
+    yield from _faults(capacity.without_its_key(facts))
+    yield from limits.locked(facts)
     for kind in ("queue", "tenant", "group"):
-        yield from held_back(facts, kind)
-    yield from without_worker(facts)
-    yield from behind_group(facts)
+        yield from limits.held_back(facts, kind)
+    yield from capacity.without_worker(facts)
+    yield from limits.behind_group(facts)
     yield from without_room(facts)
 
 
@@ -176,7 +158,7 @@ def _for_type(facts: Facts) -> Blocker:
         what = f"{what}, and no live node serves the queue {queue}"
         remedy = f"{remedy}, with {queues_option(queue)}"
     found = Blocker("unknown_type", what, remedy, Gravity.FAULT, "unknown_type")
-    return next(without_key(facts), found)
+    return next(capacity.without_key(facts), found)
 
 
 def _for_time(facts: Facts) -> Blocker:
@@ -184,8 +166,10 @@ def _for_time(facts: Facts) -> Blocker:
         return _ready(facts)
     job = facts["job"]
     if facts.get("unread") and not job["attempt"]:
-        return unreadable(facts)
-    if (hold := next(chain(without_its_key(facts), throttled(facts)), None)) is not None:
+        return limits.unreadable(facts)
+    if (
+        hold := next(chain(capacity.without_its_key(facts), limits.throttled(facts)), None)
+    ) is not None:
         return hold
     left = until(facts, job["not_before"])
     now = f"to run it now: txqueue retry {job['job_id']}"
@@ -212,13 +196,13 @@ def _early(facts: Facts) -> Blocker:
 
 
 def _for_rate(facts: Facts) -> Blocker:
-    pause = next(held_back(facts, "group"), None)
+    pause = next(limits.held_back(facts, "group"), None)
     if pause is not None and pause.reason in _HOLDS:
         return pause
     if is_due(facts):
         return _ready(facts)
     # The token for which it waits is for the first job of the group.
-    return next(behind_group(facts)) if facts["group"]["first"] else for_rate(facts)
+    return next(limits.behind_group(facts)) if facts["group"]["first"] else limits.for_rate(facts)
 
 
 def _for_parents(facts: Facts) -> Blocker:
@@ -243,10 +227,10 @@ def _for_unique(facts: Facts) -> Blocker:
 
 
 def _for_group(facts: Facts) -> Blocker:
-    hold = next(held_back(facts, "group"), None)
+    hold = next(limits.held_back(facts, "group"), None)
     if hold is not None and hold.reason in _HOLDS:
         return hold
-    if (ahead := next(behind_group(facts), hold)) is not None:
+    if (ahead := next(limits.behind_group(facts), hold)) is not None:
         return ahead
     return _soon(facts, "group", f"its group {facts['job']['group']} is free")
 
@@ -254,7 +238,7 @@ def _for_group(facts: Facts) -> Blocker:
 def _soon(facts: Facts, reason: str, detail: str) -> Blocker:
     """Return what the next heartbeat of a node makes ready, or else that no node runs."""
     if not facts["nodes"]:
-        return next(without_node(facts))
+        return next(capacity.without_node(facts))
     return Blocker(reason, detail, "nothing: it becomes ready in a moment")
 
 
@@ -268,7 +252,7 @@ _BY_STATE: Mapping[str, Callable[[Facts], Blocker]] = {
 }
 _WAITING_FOR: Mapping[str, Callable[[Facts], Blocker]] = {
     "type": _for_type,
-    "version": unreadable,
+    "version": limits.unreadable,
     "time": _for_time,
     "rate": _for_rate,
     "group": _for_group,

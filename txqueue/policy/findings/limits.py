@@ -10,7 +10,7 @@ from typing import Any
 from attrs import evolve
 
 from txqueue.model.humanize import age, counted, counted_as, first_of, joined, resume_command
-from txqueue.policy.findings.capacity import capable, without_node
+from txqueue.policy.findings import capacity
 from txqueue.policy.findings.reason import (
     DAMAGE_REMEDY,
     Blocker,
@@ -202,11 +202,11 @@ def unreadable(facts: Facts) -> Blocker:
     """
     job, unread = facts["job"], facts["unread"]
     left = f"; it fails {until(facts, unread['until'])}" if unread else ""
-    if (absent := next(without_node(facts), None)) is not None:
+    if (absent := next(capacity.without_node(facts), None)) is not None:
         return evolve(absent, detail=f"{absent.detail}{left}")
-    if untried := [node for node in capable(facts) if node.get("has_tried") is False]:
+    if untried := [node for node in capacity.capable(facts) if node.get("has_tried") is False]:
         return _for_other_workers(facts, untried)
-    tried = [node for node in capable(facts) if node["has_tried"]]
+    tried = [node for node in capacity.capable(facts) if node["has_tried"]]
     names = joined([_with_application(node) for node in tried])
     those = f" (tried by {names})" if names else ""
     return Blocker(

@@ -9,16 +9,8 @@ from datetime import timedelta
 from typing import Final
 
 from txqueue.model.humanize import age, counted, joined
+from txqueue.policy.findings import obstacles
 from txqueue.policy.findings.finding import FAULT, WARNING, Finding, Row, Topic
-from txqueue.policy.findings.obstacles import (
-    closed_workers,
-    no_node,
-    remedy_if_silent,
-    remedy_of_refusal,
-    remedy_of_right,
-    threads_left,
-    worker_obstacle,
-)
 from txqueue.policy.findings.status import SERVING, served_queues
 
 NODES: Final = Topic()
@@ -47,7 +39,7 @@ def _standstill(
     numbers = ((jobs, "job"), (active, "schedule"))
     needing = " and ".join(counted(number, noun) for number, noun in numbers if number)
     wait = f"; {needing} {'waits' if jobs + active == 1 else 'wait'} for one"
-    what, remedy = no_node(last, wait if needing else "")
+    what, remedy = obstacles.no_node(last, wait if needing else "")
     yield Finding(what, "no job runs, and no schedule makes any", remedy)
 
 
@@ -57,7 +49,7 @@ def _dead(nodes: Sequence[Row]) -> Iterator[Finding]:
         if node["state"] != "dead":
             continue
         what = f"node {node['name']} is dead: no heartbeat for {age(node['heartbeat_seconds'])}"
-        remedy = remedy_if_silent(node, "start it again")
+        remedy = obstacles.remedy_if_silent(node, "start it again")
         if lacking := node.get("lacking_right"):
             why = "the database refuses its statements, if its process runs"
             yield Finding(f"{what}, as {lacking}", why, remedy, node["name"], severity=FAULT)
@@ -84,7 +76,9 @@ def _refused(node: Row) -> Iterator[Finding]:
     # A node that lacks it for its heartbeats cannot report that.
     lacking = node.get("lacking_right") if node["state"] in SERVING else None
     if said := lacking or refusal.get("said"):
-        remedy = remedy_of_right(node) if lacking else remedy_of_refusal(refusal)
+        remedy = (
+            obstacles.remedy_of_right(node) if lacking else obstacles.remedy_of_refusal(refusal)
+        )
         what = f"the database refuses statements of node {node['name']}: {said}"
         why = "it cannot do that part of its work: claim jobs, write their ends, renew its lease"
         yield Finding(what, why, remedy, node["name"])
@@ -106,11 +100,11 @@ def _without_workers(node: Row) -> Iterator[Finding]:
 def _unable_workers(node: Row) -> Iterator[Finding]:
     report = report_of(node)
     if number := report.get("unable", 0):
-        obstacle = worker_obstacle(report)
+        obstacle = obstacles.worker_obstacle(report)
         is_stopped = obstacle is not None and not obstacle.is_passing
         yield Finding(
             f"{counted(number, 'worker')} of node {node['name']} can start no job:"
-            f" {closed_workers(report)}",
+            f" {obstacles.closed_workers(report)}",
             "jobs start late, or not at all if no worker of their queue is left",
             "see its log for the reason: those that do not answer and run no job are replaced"
             " after 30 s, all others only with --kill-stuck",
@@ -120,7 +114,7 @@ def _unable_workers(node: Row) -> Iterator[Finding]:
     if crowded := (report.get("left") or {}).get("crowded"):
         yield Finding(
             f"{counted(crowded, 'worker')} of node {node['name']} can start few jobs:"
-            f" {threads_left(report)} of its weight of {node['capacity']:,}",
+            f" {obstacles.threads_left(report)} of its weight of {node['capacity']:,}",
             "jobs start late, and heavy ones not at all",
             "have their handlers return when job.is_cancelled; --kill-stuck replaces such workers",
             node["name"],

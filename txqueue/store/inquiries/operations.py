@@ -6,7 +6,7 @@ A node has few connections: queries use one of them, acts another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
@@ -16,7 +16,7 @@ from txqueue.model.operator_acts import ACTS, ValueKind
 from txqueue.store.driver.connection_pool import ConnectionPool, Semaphore
 from txqueue.store.driver.errors import answered
 from txqueue.store.driver.session_bounds import TO_READ
-from txqueue.store.inquiries.inquiry import Inquiry, aanswer
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, aanswer
 
 T = TypeVar("T")
 
@@ -91,15 +91,11 @@ class Operations:
         """
         async with self._questions:
             with self._noting(), answered(self._patience):
-                try:
-                    question = next(inquiry)
-                    while True:
-                        sql = self._bound + TO_READ + question.sql
-                        rows = await self._pool.query_dicts(sql, question.parameters)
-                        question = inquiry.send(rows)
-                except StopIteration as end:
-                    answer: T = end.value
-                    return answer
+                return await aanswer(inquiry, self._rows)
+
+    def _rows(self, question: Question) -> Awaitable[Rows]:
+        sql = self._bound + TO_READ + question.sql
+        return self._pool.query_dicts(sql, question.parameters)
 
     async def act(
         self, name: str, arguments: Mapping[str, object], identity: str | None = None

@@ -9,13 +9,7 @@ from attrs import frozen
 
 from txqueue.policy.findings.status import Rest, queues
 from txqueue.store.inquiries.inquiry import Inquiry, Question
-from txqueue.store.reads.queue_state import (
-    LARGEST,
-    about_clock,
-    about_live,
-    about_nodes,
-    about_recent,
-)
+from txqueue.store.reads import queue_state
 
 # The most paused queues that are read.
 _PAUSED = 10_000
@@ -79,18 +73,18 @@ class Installation:
 
 def about_installation(schema: str) -> Inquiry[Installation]:
     """Query the state of the whole installation."""
-    nodes = yield from about_nodes(schema)
+    nodes = yield from queue_state.about_nodes(schema)
     states = yield Question(f"select state, count(*) as nodes from {schema}.node_status group by 1")
-    live = yield from about_live(schema, nodes, LARGEST)
-    recent = yield from about_recent(schema, LARGEST)
+    live = yield from queue_state.about_live(schema, nodes, queue_state.LARGEST)
+    recent = yield from queue_state.about_recent(schema, queue_state.LARGEST)
     recent_queues = [row for row in recent if row["queue"] is not None]
     paused = yield Question(
         f"select key from {schema}.control where kind = 'queue' and is_paused limit %s", (_PAUSED,)
     )
-    waits = yield Question(_MINUTE.format(schema=schema, most=LARGEST))
+    waits = yield Question(_MINUTE.format(schema=schema, most=queue_state.LARGEST))
     [rest] = yield Question(_REST.format(schema=schema))
     return Installation(
-        queues=queues(live.queues, recent_queues, nodes, (yield from about_clock())),
+        queues=queues(live.queues, recent_queues, nodes, (yield from queue_state.about_clock())),
         others=live.other_queues,
         paused=frozenset(row["key"] for row in paused),
         waits=waits,

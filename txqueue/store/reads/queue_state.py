@@ -19,19 +19,10 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from txqueue.policy.findings import status
 from txqueue.policy.findings.blocked_jobs import blocked_jobs, jobs_left_out
 from txqueue.policy.findings.catalogue import warnings
-from txqueue.policy.findings.status import (
-    MOST_SERVED,
-    SERVING,
-    UNENDED,
-    LiveJobs,
-    Rest,
-    queues,
-    served_queues,
-    summary,
-    work_types,
-)
+from txqueue.policy.findings.status import SERVING, LiveJobs, Rest
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, ask, together
 from txqueue.store.reads.examination.statements import PLAIN
 from txqueue.store.reads.schedule_list import about_worksets
@@ -106,12 +97,12 @@ def about_live(schema: str, nodes: Iterable[Mapping[str, Any]], most: int) -> In
     name_lists = [_names(serving, column) for column in ("queues", "work_types")]
     parameters = [part for names in name_lists for part in (names, names, most)]
     rows = yield Question(_LIVE.format(schema=schema), parameters)
-    queues = [row for row in rows if row["kind"] == "queue"]
+    of_queues = [row for row in rows if row["kind"] == "queue"]
     types = [row for row in rows if row["kind"] == "work_type"]
     return LiveJobs(
-        queues=[{**row, "queue": row["name"]} for row in queues if row["name"] is not None],
+        queues=[{**row, "queue": row["name"]} for row in of_queues if row["name"] is not None],
         work_types=[{**row, "work_type": row["name"]} for row in types if row["name"] is not None],
-        other_queues=_rest(queues),
+        other_queues=_rest(of_queues),
         other_types=_rest(types),
     )
 
@@ -123,7 +114,7 @@ def about_recent(schema: str, most: int) -> Inquiry[Rows]:
 
 def _names(nodes: Iterable[Mapping[str, Any]], column: str) -> list[str]:
     """Return what the nodes serve, without what more than `MOST_SERVED` would be."""
-    return sorted({name for node in nodes for name in node[column]})[:MOST_SERVED]
+    return sorted({name for node in nodes for name in node[column]})[: status.MOST_SERVED]
 
 
 def _rest(rows: Rows) -> Rest:
@@ -284,9 +275,9 @@ def about_all(schema: str) -> Inquiry[dict[str, Any]]:
     blocked = yield from about_blocked(schema)
     facts = dict(zip(named, others, strict=True))
     facts |= {"nodes": nodes, "controls": controls, "worksets": worksets, "live": live}
-    facts |= {"blocked_jobs": blocked.reasons, "unended": [{"jobs": live.total(*UNENDED)}]}
+    facts |= {"blocked_jobs": blocked.reasons, "unended": [{"jobs": live.total(*status.UNENDED)}]}
     return {
-        **summary(live=live, recent=recent, nodes=nodes, history=history, now=now),
+        **status.summary(live=live, recent=recent, nodes=nodes, history=history, now=now),
         "warnings": warnings(facts),
         "blocked": blocked.reasons,
         "blocked_left_out": blocked.left_out,
@@ -323,7 +314,7 @@ def about_queues(
         limit: The largest number of rows.
     """
     nodes = yield from about_nodes(schema)
-    served = sorted(served_queues(nodes))[:MOST_SERVED]
+    served = sorted(status.served_queues(nodes))[: status.MOST_SERVED]
     rows = yield Question(_NAMED.format(schema=schema), (served, after, after, limit))
     live = [{**row, "queue": row["name"]} for row in rows if row["state"] is not None]
     recent = [
@@ -331,7 +322,7 @@ def about_queues(
         for row in rows
         if row["done"] is not None
     ]
-    states = queues(live, recent, nodes, (yield from about_clock()))
+    states = status.queues(live, recent, nodes, (yield from about_clock()))
     shown = {row["name"] for row in rows}
     return [row for row in states if row["queue"] in shown]
 
@@ -367,7 +358,7 @@ def about_work_types(schema: str) -> Inquiry[tuple[list[dict[str, Any]], Rest]]:
         about_nodes(schema),
     )
     live = yield from about_live(schema, nodes, LARGEST)
-    return work_types(published, live.work_types, nodes), live.other_types
+    return status.work_types(published, live.work_types, nodes), live.other_types
 
 
 def about_identity(schema: str) -> Inquiry[QueueIdentity]:

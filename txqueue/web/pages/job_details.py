@@ -13,14 +13,7 @@ from txqueue.model.operator_acts import ACTS, Act
 from txqueue.policy.findings.explanation import Explanation
 from txqueue.policy.findings.reason import DAMAGE_REMEDY
 from txqueue.store.inquiries.jobs import about_archived_days
-from txqueue.store.reads.job_details import (
-    ENDS,
-    about_archived_job,
-    about_batch,
-    about_job,
-    about_obstacles,
-    about_text,
-)
+from txqueue.store.reads import job_details
 from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.relations import about_relatives
 from txqueue.store.reads.steps import about_steps
@@ -51,7 +44,7 @@ async def job(visit: PageVisit) -> Reply:
     batch, steps = None, _NO_STEPS
     if has_parents:
         # Its history may be gone, or counting take too long.
-        batch = await found_or(None, visit.find(about_batch, job_id))
+        batch = await found_or(None, visit.find(job_details.about_batch, job_id))
     if "steps" in options:
         # The table has none of an archived job.
         steps = await found_or(_NO_STEPS, visit.find(about_steps, job_id, _STEPS_SHOWN))
@@ -97,20 +90,20 @@ def _number(visit: PageVisit) -> int:
 
 async def value(visit: PageVisit) -> Reply:
     """Send the whole payload or result of a job as a file."""
-    text = await visit.find(about_text, _number(visit), _last(visit))
+    text = await visit.find(job_details.about_text, _number(visit), _last(visit))
     return Reply(body=f"{text}\n".encode(), kind="application/json")
 
 
 async def payload_form(visit: PageVisit) -> Reply:
     """Show a form with the payload of a job, to edit it or to enqueue a copy of the job."""
-    text = await visit.find(about_text, _number(visit), "payload")
+    text = await visit.find(job_details.about_text, _number(visit), "payload")
     return visit.show("payload", payload=text, word=_last(visit), trouble=None)
 
 
 async def put_payload(visit: PageVisit) -> Reply:
     """Edit a job's payload, or enqueue a copy with that of the form; ask again if it is wrong."""
     job_id, text, word = _number(visit), visit.request.sent("payload") or "", _last(visit)
-    await visit.find(about_text, job_id, "payload")
+    await visit.find(job_details.about_text, job_id, "payload")
     try:
         shown, told = await (_copy if word == "copy" else _edit)(visit, job_id, text)
     except InvalidWork as error:
@@ -123,7 +116,7 @@ async def _copy(visit: PageVisit, job_id: int, text: str) -> tuple[int, str]:
     """Enqueue a copy; return which job is to be shown, and what to tell."""
     start = await visit.find(about_clock)
     [new_id] = await visit.act("repeat", {"job_id": job_id, "payload": text})
-    if (await visit.find(about_job, new_id))["enqueued_at"] < start:
+    if (await visit.find(job_details.about_job, new_id))["enqueued_at"] < start:
         return new_id, f"No copy of job {job_id} is enqueued: this job has its unique key."
     return new_id, f"This is a copy of job {job_id}."
 
@@ -142,19 +135,19 @@ def _last(visit: PageVisit) -> str:
 async def _found(visit: PageVisit, job_id: int) -> dict[str, Any]:
     """Return all that is stored about a job, or what the archive has of it."""
     try:
-        return await visit.find(about_job, job_id)
+        return await visit.find(job_details.about_job, job_id)
     except JobNotFound:
         days = await visit.find(about_archived_days, job_id)
         row = await visit.archive.job(days, job_id)
         if row is None:
             raise
-    return await visit.find(about_archived_job, row)
+    return await visit.find(job_details.about_archived_job, row)
 
 
 async def _explained(visit: PageVisit, job_id: int) -> Explanation | None:
     """Return why a job does not run; a fault of that shows in its place, with the rest."""
     try:
-        return await visit.find(about_obstacles, job_id)
+        return await visit.find(job_details.about_obstacles, job_id)
     except JobNotFound:
         # It has just ended, and its history is gone.
         return None
@@ -180,7 +173,9 @@ def ended_text(batch: Mapping[str, Any]) -> str:
     count = batch["jobs"] - batch["left"]
     verb = "has" if batch["jobs"] == 1 else "have"
     summary = f"{amount(count)} of {counted(batch['jobs'], 'job')} {verb} ended"
-    by_state = ", ".join(f"{amount(batch[state])} {state}" for state in ENDS if batch[state])
+    by_state = ", ".join(
+        f"{amount(batch[state])} {state}" for state in job_details.ENDS if batch[state]
+    )
     return f"{summary}: {by_state}" if by_state else summary
 
 

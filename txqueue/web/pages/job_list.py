@@ -11,15 +11,8 @@ from txqueue.model.humanize import meant
 from txqueue.model.job import State
 from txqueue.model.operator_acts import ACTS
 from txqueue.policy.findings.status import unknown_name
+from txqueue.store.reads import job_search
 from txqueue.store.reads.dashboard import about_last_hour
-from txqueue.store.reads.job_search import (
-    LOOKED_AT,
-    MOST_KNOWN,
-    about_bound,
-    about_found,
-    about_known_names,
-    about_matching,
-)
 from txqueue.web.acts import COUNTED
 from txqueue.web.filters import FILTERS, MORE, USUAL, chips, chosen_filters, given_filters
 from txqueue.web.messages import Reply, redirect
@@ -46,7 +39,7 @@ async def jobs(visit: PageVisit) -> Reply:
     order = SortOrder.asked(visit.request, _HEADS, "-job_id")
     bounded = {**filters, "after" if order.is_falling else "beyond": last_id}
     is_bounded = filters["batch"] is None
-    jobs_page = await visit.find(about_found, bounded, _ON_A_PAGE, is_bounded=is_bounded)
+    jobs_page = await visit.find(job_search.about_found, bounded, _ON_A_PAGE, is_bounded=is_bounded)
     known = await _known_names(visit)
     is_empty = not jobs_page.jobs and last_id is None
     return visit.show(
@@ -97,7 +90,7 @@ async def _meaning(visit: PageVisit, word: str) -> tuple[str, str]:
 
 async def _names(visit: PageVisit, kind: str, word: str) -> list[str]:
     """Return names that exist; none if the database does not find them in time."""
-    return await found_or([], visit.find(about_known_names, kind, word))
+    return await found_or([], visit.find(job_search.about_known_names, kind, word))
 
 
 async def _notes(
@@ -108,7 +101,7 @@ async def _notes(
         if (name := filters[kind]) is None:
             continue
         names = await _names(visit, kind, name)
-        is_all = len(names) < MOST_KNOWN
+        is_all = len(names) < job_search.MOST_KNOWN
         if names and (text := unknown_name(kind, name, names, is_all=is_all)):
             yield text
     if (error := filters["error"]) and (text := meant(error, {*chain(*known.values())})):
@@ -135,8 +128,8 @@ async def confirmation(visit: PageVisit) -> Reply:
     if (act := _ACTS.get(name)) is None:
         return redirect("/jobs")
     filters: dict[str, object] = {**chosen_filters(visit.request), "act": name}
-    filters["from_job"] = oldest = await visit.find(about_bound, filters)
-    counts = await visit.find(about_matching, filters, COUNTED + 1)
+    filters["from_job"] = oldest = await visit.find(job_search.about_bound, filters)
+    counts = await visit.find(job_search.about_matching, filters, COUNTED + 1)
     count = sum(counts.values())
     is_of_all = filters["state"] is None and filters["waiting_for"] is None
     others = set(act.states) - set(act.of_all) if is_of_all else ()
@@ -148,6 +141,6 @@ async def confirmation(visit: PageVisit) -> Reply:
         counts=counts,
         others=sorted(others),
         is_capped=count > COUNTED,
-        searched=LOOKED_AT if oldest is not None else None,
+        searched=job_search.LOOKED_AT if oldest is not None else None,
         filters=given_filters(visit.request),
     )

@@ -17,6 +17,7 @@ from txqueue import WorkItem
 from txqueue.store.driver.connection import Connection
 from txqueue.store.enqueueing.encryption import KEY
 from txqueue.store.enqueueing.transaction import Transaction
+from txqueue.tracing.spans import Spans
 
 
 @define
@@ -79,7 +80,8 @@ def test_no_call_climbs(work: WorkItem, is_traced: bool, monkeypatch: pytest.Mon
     """Traces and encryption included: what a lower floor needs is passed to it."""
     monkeypatch.setenv(KEY, Fernet.generate_key().decode())
     tracer = TracerProvider(shutdown_on_exit=False).get_tracer("test")
-    monkeypatch.setattr("txqueue.tracing.choice._tracer", lambda: tracer if is_traced else None)
+    spans = [Spans(tracer)] if is_traced else []
+    monkeypatch.setattr("txqueue.tracing.choice._active", lambda: spans)
     walk, txn = Walk(), Transaction(cast("Connection", Answering()), "txqueue")
     enqueueing = txn.enqueue(work, priority=3)
     sys.setprofile(walk.note)

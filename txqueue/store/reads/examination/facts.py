@@ -22,17 +22,7 @@ from txqueue.store.driver.session_bounds import PLAIN as PLAIN_SETTINGS
 from txqueue.store.driver.session_bounds import UNCOMPILED, as_arrays
 from txqueue.store.inquiries.inquiry import Inquiry, Question, answer, ask, together
 from txqueue.store.inquiries.reader import Session
-from txqueue.store.reads.examination.statements import (
-    EXCESS_RIGHTS,
-    LACKING_RIGHTS,
-    NEEDS_ALL_SESSIONS,
-    OBJECTS,
-    OTHER_FUNCTIONS,
-    OTHER_SETTINGS,
-    PLAIN,
-    ROWS,
-    RUNNABLE_JOBS,
-)
+from txqueue.store.reads.examination import statements
 from txqueue.store.reads.queue_state import about_blocked, about_nodes
 from txqueue.store.schema.files import FIND, functions, latest_version, needed_objects
 from txqueue.store.schema.function_replacement import STRAYS, definitions
@@ -196,7 +186,7 @@ def _schema_version(schema: str) -> Inquiry[Any]:
 
 
 def _other_functions(schema: str) -> Inquiry[Any]:
-    query = OTHER_FUNCTIONS.format(schema=schema)
+    query = statements.OTHER_FUNCTIONS.format(schema=schema)
     needed = list(definitions(schema))
     names, signatures, digests = (
         [getattr(each, part) for each in needed] for part in ("name", "signature", "digest")
@@ -243,11 +233,11 @@ def _granted(schema: str) -> Iterator[tuple[str, str]]:
 
 def _other_settings(_: str) -> Inquiry[Any]:
     """Return what stays as the role or database has it, as behind a pooler nothing is set."""
-    return ask(OTHER_SETTINGS, as_arrays(PLAIN_SETTINGS))
+    return ask(statements.OTHER_SETTINGS, as_arrays(PLAIN_SETTINGS))
 
 
 def _runnable(schema: str) -> Inquiry[Any]:
-    rows = yield Question(RUNNABLE_JOBS.format(schema=schema))
+    rows = yield Question(statements.RUNNABLE_JOBS.format(schema=schema))
     return LiveJobs(rows, rows)
 
 
@@ -271,15 +261,15 @@ def _notifications(dsn: str) -> Sequence[Mapping[str, Any]] | Unread:
 
 
 FACTS: Final[Mapping[str, _Read]] = {
-    **{name: _plain(sql) for name, sql in PLAIN.items()},
-    **{name: _of_all_sessions(sql) for name, sql in NEEDS_ALL_SESSIONS.items()},
+    **{name: _plain(sql) for name, sql in statements.PLAIN.items()},
+    **{name: _of_all_sessions(sql) for name, sql in statements.NEEDS_ALL_SESSIONS.items()},
     "schema_version": _schema_version,
-    "missing_objects": _missing(OBJECTS, "table ", "sequence ", "column ", "index "),
-    "missing_rows": _missing(ROWS, "row"),
+    "missing_objects": _missing(statements.OBJECTS, "table ", "sequence ", "column ", "index "),
+    "missing_rows": _missing(statements.ROWS, "row"),
     "strays": _strays,
     "other_functions": _other_functions,
-    "excess_rights": _compared_rights(EXCESS_RIGHTS),
-    "lacking_rights": _compared_rights(LACKING_RIGHTS),
+    "excess_rights": _compared_rights(statements.EXCESS_RIGHTS),
+    "lacking_rights": _compared_rights(statements.LACKING_RIGHTS),
     "other_settings": _other_settings,
     "nodes": about_nodes,
     "live": _runnable,
