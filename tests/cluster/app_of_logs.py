@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -78,66 +77,6 @@ class Callback(WorkItem):
     def perform(self, job: Any) -> Any:
         """Wait and log."""
         return deferLater(reactor, 0.1, _log.info, "callback {id}", id=job.id)
-
-
-@define
-class Charging(WorkItem):
-    """Prints its payload without a line break, and waits."""
-
-    redacted = True
-
-    card: str
-
-    async def perform(self, job: Any) -> None:
-        """Print, and end later."""
-        print("charging", self.card, end="")
-        print("warned", self.card, end="", file=sys.stderr)
-        await deferLater(reactor, 1.0)
-
-
-@define
-class Plain(WorkItem):
-    """Prints lines, the last unfinished, logs one and fails."""
-
-    retry = Retry(attempts=1)
-
-    def perform(self, job: Any) -> None:
-        """Print, log and fail."""
-        print("plain to stdout")
-        print("plain to stderr", file=sys.stderr)
-        _library.info("plain is logged")
-        print("plain is unfinished", end="")
-        raise CardDeclined("no money")
-
-
-@define
-class Long(WorkItem):
-    """Writes lines that are longer than what a pipe takes at once."""
-
-    async def perform(self, job: Any) -> None:
-        """Log and print them."""
-        for _ in range(10):
-            text = f"long {job.id} {os.getpid()} " + f"{job.id % 10}" * 12_000
-            _log.info("{text}", text=text)
-            _library.info("%s", text, stack_info=True)
-            print(text)
-            print(text, file=sys.stderr)
-            await deferLater(reactor, 0.001)
-
-
-@define
-class Secret(WorkItem):
-    """Logs its payload, and fails."""
-
-    redacted = True
-    retry = Retry(attempts=1)
-
-    card: str
-
-    async def perform(self, job: Any) -> None:
-        """Log and fail."""
-        _log.warn("card {card}", card=self.card)
-        raise CardDeclined(self.card)
 
 
 @define

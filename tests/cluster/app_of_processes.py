@@ -15,7 +15,6 @@ from twisted.internet.utils import getProcessOutput
 from twisted.python.failure import Failure
 
 from tests.cluster.app import Noop
-from tests.waiting import pause
 from txqueue import Retry, Runtime, WorkItem
 
 __all__ = ["ClosesAll", "Hangs", "HangsSilently", "Noop", "Silent", "Speaking", "WaitsLong"]
@@ -85,16 +84,6 @@ class WaitsLong(WorkItem):
     async def perform(self, job: Any) -> None:
         """Wait."""
         await Deferred()
-
-
-@define
-class BlocksLater(WorkItem):
-    """Blocks its worker, but only after it has waited for something."""
-
-    async def perform(self, job: Any) -> None:
-        """Wait, and block for longer than any test takes."""
-        await pause(0.2)
-        time.sleep(3600)
 
 
 @define

@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.internet.defer import succeed
 
-from txqueue import Retry, RunningJob, Runtime, task
+from txqueue import RunningJob, Runtime, task
 
 seen = threading.local()
 
@@ -28,11 +28,3 @@ async def multiply(job: RunningJob, left: int, *, right: int) -> list[int]:
 def in_thread(text: str) -> Any:
     """Return what the middleware has noted in this thread."""
     return [text, seen.noted]
-
-
-@task(retry=Retry(attempts=2, first=0.01, jitter=0.0))
-def fails(job: RunningJob, text: str) -> str:
-    """Fail once."""
-    if job.attempt == 1:
-        raise ValueError(text)
-    return text

@@ -8,8 +8,8 @@ from subprocess import CompletedProcess
 import pytest
 
 from tests.cluster.app import Noted
-from tests.cluster.commands import called, refused
-from tests.cluster.nodes import APP, PATIENCE, TLS, Node, Nodes
+from tests.cluster.commands import called
+from tests.cluster.nodes import PATIENCE, TLS, Node, Nodes
 from tests.cluster.peers import free_port
 from tests.waiting import eventually, running_reactor
 from txqueue import WorkQueue
@@ -48,16 +48,6 @@ async def test_a_node_describes_itself(nodes: Nodes, queue: WorkQueue) -> None:
     await eventually(lambda: jobs("draining") == [0, 1], PATIENCE)
     node.stop_at_once()
     assert not socket_of(node).exists()
-
-
-async def test_an_endpoint_in_use(nodes: Nodes) -> None:
-    """The second node does not start, and logs the reason in one line."""
-    node = await nodes.start("--workers", "1").up()
-    admin = f"unix:{socket_of(node)}"
-    line = refused("--app", APP, "--admin", admin, TXQUEUE_DSN=node.database.dsn)
-    assert "another process listens there; choose another --admin" in line
-    assert "a second node of this host needs a name of its own: --name NAME" in line
-    assert asked(f"unix:{socket_of(node)}").returncode == 0
 
 
 async def test_over_tls_only_operators_act(nodes: Nodes, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +43,6 @@ def wait_for(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-def log_has(node: Node, text: str) -> bool:
-    """Whether a node has printed a text."""
-    return text in node.log
 
 
 def finished(result: Any) -> Any:
@@ -94,38 +88,6 @@ def test_a_coroutine_that_ends_in_a_query_closes_its_connection(
     assert (result.status, len(shared_db.rows(waiting))) == ("FAILED", 2)
     shared_db.execute("select pg_advisory_unlock(7)")
     wait_for(lambda: not shared_db.rows(waiting))
-
-
-def test_a_retry_is_the_policy_s(tasks: Any, node: Node) -> None:
-    """Each failed attempt has its error, and the context the number of the attempt."""
-    result = finished(tasks.brews.enqueue("green"))
-    assert result.return_value == ["green", 2, result.id]
-    assert (result.worker_ids, result.attempts) == ([node.name] * 2, 2)
-    [error] = result.errors
-    assert error.exception_class is tasks.OutOfTea
-    assert "OutOfTea: green" in error.traceback
-    assert result.started_at < result.last_attempted_at
-
-
-def test_workers_send_the_signals(tasks: Any, node: Node) -> None:
-    """One for each start, and one for the end, which Django logs with the error of a failure."""
-    ends = {
-        tasks.reports_transaction: "SUCCESSFUL ",
-        tasks.fails: "FAILED OutOfTea",
-        tasks.discards: "FAILED TaskCancelled",
-        tasks.takes_long: "FAILED TimeoutError",
-        tasks.waits: "FAILED TimeoutError",
-    }
-    for task, end in ends.items():
-        result = finished(task.enqueue())
-        said = f"signal finished TxqueueBackend {result.id} {end}\n"
-        wait_for(partial(log_has, node, said))
-        assert f"signal started TxqueueBackend {result.id} RUNNING" in node.log
-        assert node.log.count(f"signal finished TxqueueBackend {result.id} ") == 1
-        logged = (
-            f"Task id={result.id} path={task.module_path} state=FAILED\n    Traceback" in node.log
-        )
-        assert logged == end.startswith("FAILED")
 
 
 def test_a_node_says_what_it_lacks(shared_db: Database, tmp_path: Path) -> None:

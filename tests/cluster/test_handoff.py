@@ -35,18 +35,6 @@ async def test_a_node_that_drains_passes_on_what_it_has_not_started(
     assert share_of(db)[second.name] >= 40
 
 
-async def test_a_killed_node_loses_nothing(nodes: Nodes, db: Database) -> None:
-    """What it held and what it was handed runs elsewhere when its lease has expired."""
-    started = start_mesh(nodes, 3, *SMALL, TXQUEUE_LEASE="4")
-    await meshed(started)
-    ids = hand(db, started[0], 200, 0.1)
-    ids += [db.enqueue("tests.cluster.app.Noted", '{"seconds": 0.1}') for _ in range(100)]
-    await eventually(lambda: len(share_of(db)) == 3, PATIENCE)
-    started[0].kill()
-    await eventually(lambda: db.states() == {"done": 300}, PATIENCE)
-    assert db.runs().keys() == set(ids)
-
-
 async def test_a_node_without_peers_takes_its_part(nodes: Nodes, db: Database) -> None:
     """A node without connections shares work through the database."""
     started = start_mesh(nodes, 2, *SMALL)

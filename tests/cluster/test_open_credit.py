@@ -12,13 +12,6 @@ from tests.cluster.database import Database
 from tests.cluster.nodes import LEASE, PATIENCE, Nodes
 from tests.waiting import eventually
 
-MALFORMED = (
-    "secret",
-    '{"fields":["secret"],"jobs":[["secret"]]}',
-    '{"fields":["job_id","work_type","attempt","weight","payload","terms"],"jobs":[]}',
-    '{"fields":["job_id","work_type","attempt","weight","payload","terms"],'
-    '"jobs":[["secret","x",1,1,{},null]]}',
-)
 LISTENER = "application_name = 'txqueue listener'"
 
 
@@ -74,23 +67,6 @@ async def test_nobody_sends_a_node_jobs_without_the_name_of_its_channel(
         db.execute("select pg_notify(%s, %s)", name, f"{run} 0 {7_000_000 + number} {text}")
     await done(db, enqueued(db), 0)
     assert {job_id for job_id in db.runs() if job_id <= 0} == {0}
-
-
-async def test_a_malformed_chunk_harms_only_itself(nodes: Nodes, db: Database) -> None:
-    """A text from outside on the node's channel, if its name became known, ends no worker."""
-    node = await nodes.start("--workers", "1", "--lease", LEASE).up()
-    await credit_granted(db)
-    workers, long = node.workers, enqueued(db, 3.0)
-    await eventually(lambda: long in db.runs(), PATIENCE)
-    run = node.info["incarnation"]
-    channel = db.value("select channel from txqueue.node_channel where incarnation = %s", run)
-    for number, chunk in enumerate(MALFORMED, 7_000_000):
-        db.execute("select pg_notify(%s, %s)", channel, f"{run} 0 {number} {chunk}")
-    await done(db, enqueued(db), long)
-    assert node.workers == workers
-    assert node.log.count("its chunk is malformed") == len(MALFORMED)
-    assert "secret" not in node.log
-    assert db.rows("select 1 from txqueue.job_failed") == []
 
 
 async def test_a_job_whose_notification_was_forged(nodes: Nodes, db: Database) -> None:

@@ -69,35 +69,6 @@ async def test_a_right_that_is_revoked_and_granted_again(
     assert db.states() == {"done": 60}
 
 
-FULL = "could not extend file: No space left on device"
-FILL = f"""create function public.fill() returns trigger language plpgsql as $$
-    begin
-        if new.state = 'assigned' then raise exception '{FULL}' using errcode = '53100'; end if;
-        return new;
-    end $$;
-    create trigger zz before insert or update on txqueue.job
-    for each row execute function public.fill()"""
-
-
-async def test_claims_that_fail_for_lack_of_disk_space(
-    db: Database, nodes: Nodes, queue: WorkQueue
-) -> None:
-    """Probes, the heartbeat and the explanation say so; the job runs once there is space."""
-    port = free_port()
-    options = ("--health", f"tcp:{port}", "--workers", "1")
-    node = await nodes.start(*options, TXQUEUE_LEASE="4").up()
-    db.execute(FILL)
-    job = await queue.enqueue(Noop())
-    full = f"the database refuses statements: {FULL}"
-    await eventually(lambda: probed(port, "/readyz")[1].startswith(full), PATIENCE)
-    assert probed(port, "/livez") == (200, "live")
-    await eventually(lambda: node.info["report"]["may_claim"] is False, PATIENCE)
-    assert node.info["report"]["refused"] == {"said": FULL, "sqlstate": "53100"}
-    db.execute("drop trigger zz on txqueue.job")
-    await queue.wait(job, PATIENCE)
-    await eventually(lambda: probed(port, "/readyz")[1].startswith("ready"), PATIENCE)
-
-
 async def test_connections_that_the_server_refuses(
     role: str, db: Database, nodes: Nodes, dsn18: str
 ) -> None:

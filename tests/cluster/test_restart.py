@@ -2,15 +2,12 @@
 
 import json
 
-import pytest
-
 from tests.cluster.app_of_hung import Blocking, InThread, Waiting
 from tests.cluster.database import Database
 from tests.cluster.nodes import Node, Nodes
 from tests.cluster.test_acting import called, told
 from tests.waiting import eventually
 from txqueue import WorkItem, WorkQueue
-from txqueue.errors import JobFailed
 
 APP = "tests.cluster.app_of_hung"
 LIMIT = 120.0
@@ -62,18 +59,3 @@ async def test_a_worker_that_a_restarted_job_blocks_is_replaced(
     assert (job.attempt, job.deaths) == (1, 0)
     assert not before & node.workers
     await node.logged(f"has restarted job {job_id}, which blocks it")
-
-
-async def test_a_worker_that_a_cancelled_job_blocks_is_replaced(
-    nodes: Nodes, queue: WorkQueue
-) -> None:
-    """The job ends as cancelled, and does not run, and block, again."""
-    node = await nodes.start(*OPTIONS, app=APP).up(1)
-    before = node.workers
-    job_id = await started(queue, node, Blocking())
-    await eventually(lambda: "has not answered" in node.log, LIMIT)
-    told(node, "cancel", str(job_id))
-    with pytest.raises(JobFailed):
-        await queue.wait(job_id, LIMIT)
-    await eventually(lambda: node.workers and not before & node.workers, LIMIT)
-    await node.logged(f"has cancelled job {job_id}, which blocks it")

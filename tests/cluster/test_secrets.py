@@ -9,7 +9,7 @@ from cryptography.fernet import Fernet
 from psycopg2.extensions import make_dsn
 
 from tests.cluster.app_with_secrets import Charge, Plain, Strict
-from tests.cluster.commands import called, refused
+from tests.cluster.commands import called
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Node, Nodes
 from tests.waiting import eventually
@@ -106,10 +106,3 @@ async def test_encrypted_work_runs_where_the_key_is(
     shown = asked(having, "job", str(job_id), "--json")
     assert '"payload": "encrypted"' in shown
     assert CANARY not in stored + shown + having.log + without.log
-
-
-def test_a_key_that_is_none(db: Database) -> None:
-    """The node does not start, and says why in one line without showing it."""
-    line = refused("--app", APP, TXQUEUE_DSN=db.dsn, **{KEY: CANARY})
-    assert f"{KEY} is not a key" in line
-    assert CANARY not in line

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 
@@ -20,12 +19,6 @@ LIMIT = 120.0
 # A process ignores what the one that starts it ignores: SIGHUP after `nohup`, SIGINT after `&`.
 WITHOUT_IGNORED = ("env", "--default-signal")
 AS_PROCESS_1 = ("unshare", "--pid", "--mount-proc", "--fork", "--kill-child")
-# A session's first process gets a terminal by asking for it.
-WITH_TERMINAL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 
 
 def can_be_process_1() -> bool:
@@ -83,26 +76,6 @@ async def test_a_second_signal_kills_the_workers(
     assert not node.remaining(), node.log
     job = db.job(job_id)
     assert (job["state"], job["attempt"], job["deaths"]) == ("ready", 0, 0)
-
-
-async def test_a_closed_terminal_drains(nodes: Nodes, queue: WorkQueue) -> None:
-    """The shell's SIGHUP after the kernel's does not stop it at once."""
-    ours, its = os.openpty()
-    within = (*WITHOUT_IGNORED, sys.executable, "-c", WITH_TERMINAL)
-    node = nodes.start(*OPTIONS, app=APP, within=within, stdin=os.ttyname(its))
-    os.close(its)
-    await node.up()
-    job_id = await begun(node, queue)
-    os.close(ours)
-    await node.logged("draining")
-    node.signal(signal.SIGHUP)
-    # Handled after the one before it.
-    node.signal(signal.SIGUSR1)
-    await node.logged("SIGUSR1 is ignored")
-    waiting = await queue.enqueue(Noop())
-    (node.folder / "told").touch()
-    assert node.ended() == -signal.SIGHUP, node.log
-    expect_drained(node, job_id, waiting)
 
 
 @pytest.mark.skipif(not can_be_process_1(), reason="this account cannot use unshare")

@@ -8,13 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from tests.cluster.app_of_stages import (
-    AllEnded,
-    First,
-    Member,
-    Slow,
-    Sync,
-)
+from tests.cluster.app_of_stages import AllEnded, First, Member, Slow, Sync
 from tests.cluster.conftest import LIMIT, cluster
 from tests.cluster.database import Database
 from tests.cluster.nodes import Node, Nodes

@@ -6,10 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from tests.cluster.app_of_steps import (
-    Order,
-    Together,
-)
+from tests.cluster.app_of_steps import Order, Together
 from tests.cluster.conftest import LIMIT, cluster
 from tests.cluster.database import Database
 from tests.cluster.nodes import Node, Nodes

@@ -2,13 +2,11 @@
 
 import signal
 import time
-from functools import partial
 
 import pytest
 
 from tests.cluster.app import Noop
-from tests.cluster.app_of_processes import BlocksLater, Hangs, HangsSilently, WaitsLong
-from tests.cluster.commands import called
+from tests.cluster.app_of_processes import Hangs, HangsSilently, WaitsLong
 from tests.cluster.nodes import Node, Nodes
 from tests.cluster.peers import free_port
 from tests.cluster.test_health import probed
@@ -47,37 +45,6 @@ async def test_a_stuck_worker_is_replaced(beside: int, nodes: Nodes, queue: Work
     await queue.wait(waiting, LIMIT)
     assert not before & node.workers
     await node.logged("has started no job for")
-    await end(node)
-
-
-def tells(node: Node, text: str, *command: str) -> bool:
-    """Whether a command of the tools prints a text."""
-    place = {"TXQUEUE_DSN": node.database.dsn, "TXQUEUE_STATE_DIR": str(node.folder)}
-    return text in called(*command, "--json", **place).stdout
-
-
-async def test_a_job_that_blocks_its_worker_after_a_wait(nodes: Nodes, queue: WorkQueue) -> None:
-    """It is named, and the jobs beside it are not suspected."""
-    node = await nodes.start("--workers", "1", app=APP, TXQUEUE_LEASE="4").up(1)
-    beside = await queue.enqueue_many([WaitsLong(), WaitsLong()])
-    culprit = await queue.enqueue(BlocksLater())
-    await eventually(lambda: node.info["report"].get("blocking") == [culprit], LIMIT)
-    report = node.info["report"]
-    assert report["maybe_blocking"] == []
-    assert report["beside"] == {str(job_id): culprit for job_id in beside}
-    await end(node)
-
-
-async def test_a_worker_that_threads_fill_beside_a_job(nodes: Nodes, queue: WorkQueue) -> None:
-    """The tools say what takes the room."""
-    options = ("--workers", "1", "--capacity", "4")
-    node = await nodes.start(*options, app=APP).up(1)
-    await queue.enqueue(WaitsLong())
-    await hang(queue, 3)
-    waiting = await queue.enqueue(Noop())
-    threads = "threads that go on after the ends of jobs 2, 3, 4 keep 3"
-    for command in (("explain", str(waiting)), ("status",), ("doctor",)):
-        await eventually(partial(tells, node, threads, *command), LIMIT)
     await end(node)
 
 

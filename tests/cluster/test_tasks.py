@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from tests.cluster.app_of_tasks import add, fails, in_thread, multiply
+from tests.cluster.app_of_tasks import add, in_thread, multiply
 from tests.cluster.conftest import LIMIT, cluster
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Node
@@ -37,16 +37,6 @@ async def test_a_task_runs_in_its_runtime_with_middleware(shared_queue: WorkQueu
     job_id = await shared_queue.enqueue(multiply.work(4, right=5))
     found = await shared_queue.wait(job_id, timeout=PATIENCE)
     assert found == {f"{APP}.multiply": [job_id, 20]}
-
-
-async def test_an_error_of_middleware_is_the_job_s(
-    shared_queue: WorkQueue, shared_db: Database
-) -> None:
-    """The job is retried by the task's own policy, and the function gets it with its attempt."""
-    job_id = await shared_queue.enqueue(fails.work("ends"))
-    assert await shared_queue.wait(job_id, timeout=PATIENCE) == {f"{APP}.fails": "ends"}
-    [failed] = (await shared_queue.job(job_id)).attempts
-    assert f"{APP}.fails: ends" in str(failed.error)
 
 
 def test_sql_enqueues_a_task_by_its_name(shared_db: Database) -> None:

@@ -96,36 +96,6 @@ async def test_a_long_suspect_keeps_no_job_waiting(
     await eventually(lambda: node.workers == {pids[later]}, LIMIT)
 
 
-async def test_the_jobs_of_a_killed_template(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
-    """Its workers end with it, and what they were running runs again in those of a new one."""
-    node = await nodes.start("--workers", "2").up(2)
-    before = node.workers
-    ids = [await queue.enqueue(Noted(5.0)) for _ in range(2)]
-    await eventually(lambda: set(ids) == set(db.runs()), LIMIT)
-    (template,) = node.templates
-    os.kill(template, signal.SIGKILL)
-    for job_id in ids:
-        await queue.wait(job_id, LIMIT)
-        assert db.job(job_id)["deaths"] == 1
-    await eventually(lambda: len(node.workers) == 2, LIMIT)
-    assert not before & node.workers
-    assert template not in node.templates
-    await node.logged("the template of the workers ended by SIGKILL, and its workers with it")
-
-
-async def test_an_application_with_a_thread_is_not_forked(nodes: Nodes, queue: WorkQueue) -> None:
-    """The node says why and starts its workers one by one; jobs run, and a worker is replaced."""
-    node = await nodes.start("--workers", "2", app="tests.cluster.app_with_thread").up(2)
-    assert node.templates == set()
-    said = "workers are started one by one: importing the application started a thread"
-    assert node.log.count(said) == 1
-    before = node.workers
-    os.kill(min(before), signal.SIGKILL)
-    await eventually(lambda: len(node.workers - before) == 1, LIMIT)
-    await queue.wait(await queue.enqueue(Noop()), LIMIT)
-    assert node.log.count(said) == 1
-
-
 @both_starts
 async def test_workers_end_with_their_master(
     start: str, nodes: Nodes, db: Database, queue: WorkQueue
@@ -174,17 +144,6 @@ async def test_what_waits_in_a_blocked_worker_runs_elsewhere(
     await first.logged(f"it is running jobs {blocking}")
     after = await queue.enqueue(Noop())
     await queue.wait(after, LIMIT)
-
-
-async def test_a_blocked_worker_is_ended_where_that_is_wanted(
-    nodes: Nodes, db: Database, queue: WorkQueue
-) -> None:
-    """Its jobs run again, in the process that takes its place."""
-    node = await nodes.start("--workers", "1", "--kill-stuck", "5").up(1)
-    job_id = await queue.enqueue(Blocks(8.0, times=1))
-    await queue.wait(job_id, LIMIT)
-    assert db.runs()[job_id] == 2
-    await node.logged("has not answered for")
 
 
 async def test_what_waited_in_a_process_that_died_is_not_blamed(

@@ -54,19 +54,6 @@ async def test_all_are_seen_once(shared_queue: WorkQueue, shared_db: Database) -
 
 
 @pytest.mark.usefixtures("shared_worksets")
-async def test_a_started_workset_continues_when_it_is_filled_again(
-    shared_queue: WorkQueue, shared_db: Database
-) -> None:
-    """Items added later need no further start."""
-    await shared_queue.fill(Counted, [])
-    await shared_queue.start_workset(Counted)
-    done, _ = await ended(shared_queue, shared_db, Counted)
-    async with shared_queue.transaction() as txn:
-        await txn.fill(Counted, (Counted(n) for n in range(120)))
-    assert await ended(shared_queue, shared_db, Counted) == (done + 120, 0)
-
-
-@pytest.mark.usefixtures("shared_worksets")
 async def test_failures_are_kept_apart(shared_queue: WorkQueue, shared_db: Database) -> None:
     """What fails is tried again by the policy, then kept with its error; the others are done."""
     await shared_queue.fill(Single, (Single(n) for n in range(300)))

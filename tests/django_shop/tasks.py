@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -11,7 +10,7 @@ from asgiref.sync import sync_to_async
 from django.db import connection, transaction
 from django.dispatch import receiver
 
-from txqueue import Discard, Key, Retry
+from txqueue import Key, Retry
 from txqueue.django import policy
 
 FAMILY = "django.tasks" if find_spec("django.tasks") is not None else "django_tasks"
@@ -95,19 +94,6 @@ def takes_any(*args: Any, **kwargs: Any) -> None:
 @task
 async def takes_any_later(*args: Any, **kwargs: Any) -> None:
     """Return nothing, in a coroutine."""
-
-
-@task
-def discards() -> None:
-    """Say that the work is no longer needed."""
-    raise Discard("too late")
-
-
-@task
-@policy(timeout=0.2)
-def takes_long() -> None:
-    """Go on after the timeout."""
-    time.sleep(1.0)
 
 
 @task

@@ -104,23 +104,6 @@ def claim(*taken: Assignment, reached: tuple[str, int] | None) -> Claim:
     return Claim(list(taken), None, SEEN, reached)
 
 
-@pytest.mark.parametrize(
-    ("found", "is_left"),
-    [
-        (claim(reached=None), False),
-        (claim(*TAKEN, reached=None), False),
-        (claim(*TAKEN, reached=PLACE), True),
-        (claim(reached=PLACE), True),
-    ],
-)
-async def test_jobs_left_behind(found: Claim, is_left: bool) -> None:
-    """By what was taken, or too heavy for the room."""
-    harness = Harness()
-    harness.claims = [found]
-    await harness.claimer.step()
-    assert harness.looks == [is_left]
-
-
 async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It began behind jobs that may have come in since; the next look is at all of them."""
     monkeypatch.setattr(claim_plan, "REWIND", float("inf"))
@@ -192,14 +175,6 @@ async def test_open_transactions_are_looked_for_by_claims_of_ordinary_jobs() -> 
     assert pauses[3] > UNTIMED
 
 
-async def test_a_claim_that_was_cut_short_is_followed_at_once() -> None:
-    """It took nothing, but the next one may: it was busy with jobs that may not run."""
-    harness = Harness()
-    cut = Claim([], 0.0, SEEN, PLACE)
-    harness.claims = [cut, claim(reached=None), cut, claim(reached=None), claim(reached=None)]
-    assert await harness.steps(5) == [0.0, 0.0, 0.0, 0.0, UNTIMED]
-
-
 LONG_SEARCH = Claim([], None, SEEN, None, None, searched=60.0, passed=PLACE)
 
 
@@ -211,18 +186,6 @@ async def test_claims_go_on_behind_jobs_that_took_long_to_read() -> None:
     await harness.steps(6)
     assert harness.asked_from == [None, PLACE, PLACE]
     assert harness.looks == [False]
-
-
-async def test_no_claim_of_ordinary_jobs_follows_one_that_took_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """While there are many jobs of other nodes: they may be in the current lane, too."""
-    monkeypatch.setattr(claim_plan, "SLOW", 0.0)
-    harness = Harness()
-    harness.claims = [LONG_SEARCH, claim(reached=None)]
-    harness.ordinary = [(1, True)]
-    await harness.steps(3)
-    assert harness.asked_from == [None, PLACE]
 
 
 @pytest.mark.parametrize(("again", "start"), [(0.0, None), (60.0, PLACE)])
@@ -243,15 +206,6 @@ async def test_jobs_that_are_not_ordinary_need_a_look_back() -> None:
     harness = Harness()
     harness.claims = [LONG_SEARCH, LONG_SEARCH]
     harness.ordinary = [(0, False)]
-    await harness.steps(3)
-    assert harness.asked_from == [None, None]
-
-
-async def test_a_claim_that_did_not_search_is_followed_by_a_look_back() -> None:
-    """No job waits for it longer than usual."""
-    harness = Harness()
-    harness.claims = [claim(*TAKEN, reached=None), claim(reached=None)]
-    harness.ordinary = [(FEW, True)]
     await harness.steps(3)
     assert harness.asked_from == [None, None]
 
@@ -302,33 +256,12 @@ async def test_going_back_takes_a_small_part_of_the_time(searching: Harness) -> 
     assert searching.asked_from == [None, EARLIER, PASSED]
 
 
-async def test_without_a_search_claims_go_on_where_the_last_one_stopped(
-    searching: Harness,
-) -> None:
-    """A look back follows within a tenth of a second; to go back each time would cost more."""
-    searching.claims = [claim(*TAKEN, reached=LATER), claim(*TAKEN, reached=LATER)]
-    searching.during_claims = [EARLIER]
-    await searching.steps(2)
-    assert searching.asked_from == [None, LATER]
-
-
 async def test_a_look_back_that_finds_nothing_leaves_the_place(searching: Harness) -> None:
     """Only dead rows are before it."""
     nothing = evolve(SEARCH, passed=None)
     searching.claims = [evolve(SEARCH, searched=1e-9), nothing, FOUND_ALL]
     await searching.steps(3)
     assert searching.asked_from == [None, None, PASSED]
-
-
-async def test_a_master_woken_from_sleep_claims_ordinary_jobs() -> None:
-    """Each time a few; a full claim follows a moment after the last one."""
-    harness = Harness()
-    harness.claims = [claim(reached=None)]
-    harness.ordinary = [(1, True), (0, True), (2, True)]
-    _, *pauses = await harness.steps(4)
-    assert harness.asked_for == [FEW] * 3
-    assert all(pause is not None and 0 < pause <= FIRST_IDLE for pause in pauses)
-    assert len(harness.asked_from) == 1
 
 
 async def test_an_overdue_full_claim_follows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,17 +293,6 @@ async def test_a_full_claim_follows_when_more_are_ready() -> None:
 
 
 STREAMING = Assignment(1, 5, 0, STREAM, STREAM, "[]")
-
-
-async def test_in_a_stream_most_claims_are_of_ordinary_jobs() -> None:
-    """They cost less; a claim of any jobs follows one that found few, as the master may sleep."""
-    harness = Harness()
-    harness.claims = [claim(STREAMING, reached=None), claim(reached=None)]
-    harness.ordinary = [(STREAM, True), (STREAM, True), (STREAM - 1, True)]
-    assert await harness.steps(4) == [claim_plan.BREATH] * 4
-    assert (harness.asked_for, len(harness.asked_from)) == ([MANY] * 3, 1)
-    await harness.steps(1)
-    assert len(harness.asked_from) == 2
 
 
 @pytest.mark.parametrize(
@@ -408,14 +330,6 @@ async def test_in_a_stream_a_claim_of_any_jobs_is_due_soon(monkeypatch: pytest.M
     claimed_at = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: claimed_at + claim_plan.REWIND)
     await harness.steps(1)
-    assert (harness.asked_for, len(harness.asked_from)) == ([], 2)
-
-
-async def test_jobs_too_heavy_for_the_room_need_a_full_claim() -> None:
-    """Those that come later may fit, but not before them."""
-    harness = Harness()
-    harness.claims = [claim(reached=PLACE), claim(reached=None)]
-    await harness.steps(2)
     assert (harness.asked_for, len(harness.asked_from)) == ([], 2)
 
 

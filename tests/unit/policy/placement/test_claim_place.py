@@ -13,7 +13,6 @@ from txqueue.policy.placement.claim_plan import (
     SEARCH_SHARE,
     ClaimPlace,
     JobPlace,
-    confirmed_search,
     earlier,
     rewind_interval,
 )
@@ -43,14 +42,6 @@ def test_a_place_that_python_cannot_compare_is_before_all(rank: str) -> None:
     assert earlier((rank, 5), ("2030-01-01 00:00:00+00", 5)) == FIRST_PLACE
 
 
-def test_a_search_of_a_claim_that_took_jobs_is_believed_when_it_happens_again() -> None:
-    """Once, the server may have been busy; what is not ours to take is there the next time, too."""
-    assert confirmed_search(0.2, 0.0, took_jobs=True) == 0.0
-    assert confirmed_search(0.2, 0.1, took_jobs=True) == 0.1
-    assert confirmed_search(0.1, 0.2, took_jobs=True) == 0.1
-    assert confirmed_search(0.2, 0.0, took_jobs=False) == 0.2
-
-
 def at(job_id: int) -> JobPlace:
     """A place of a job."""
     return "2030-01-01 00:00:00+00", job_id
@@ -77,38 +68,3 @@ def test_claims_go_on_where_jobs_were_left() -> None:
     assert claimed(place, 0.0, reached=at(5)) is None
     assert claimed(place, REWIND / 2, reached=at(9)) == at(5)
     assert claimed(place, REWIND, reached=at(9)) is None
-
-
-def test_a_claim_that_left_no_job_is_followed_by_one_from_the_first_rank() -> None:
-    """As is one that left jobs because a share was used up, at any rank."""
-    place = ClaimPlace()
-    assert claimed(place, 0.0) is None
-    assert claimed(place, 0.01, reached=FIRST_PLACE) is None
-    assert claimed(place, 0.02) is None
-
-
-def test_a_search_is_not_made_again_until_it_is_worth_it() -> None:
-    """Claims that left no job go on, too, behind what was read."""
-    place = ClaimPlace()
-    claimed(place, 0.0, passed=at(5), searched=0.05)
-    assert place.is_searching
-    assert claimed(place, REWIND * 2) == at(5)
-    assert claimed(place, place.rewind_due) is None
-
-
-def test_a_search_goes_back_to_a_job_that_became_ready() -> None:
-    """Without a search, claims do not: the next one from the first rank is due soon."""
-    place = ClaimPlace()
-    claimed(place, 0.0, passed=at(5), searched=0.05)
-    assert claimed(place, 0.01, freed=at(2)) == at(2)
-    other = ClaimPlace()
-    claimed(other, 0.0, reached=at(5))
-    assert claimed(other, 0.01, freed=at(2)) == at(5)
-
-
-def test_the_next_claim_can_be_made_to_begin_at_the_first_rank() -> None:
-    """As when jobs were met that the last claims have left out."""
-    place = ClaimPlace()
-    claimed(place, 0.0, reached=at(5))
-    place.rewind()
-    assert claimed(place, 0.01) is None
