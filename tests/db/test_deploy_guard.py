@@ -19,7 +19,7 @@ from tests.db.conftest import EMPTY
 from tests.db.masters import Master, master
 from tests.db.stored import Taken
 from tests.db.test_explain import explained
-from txqueue.policy.findings.held_types import HeldType
+from txqueue.policy.findings.obstacles import HeldType
 
 OLD, NEW, NEWER = "11111111", "22222222", "33333333"
 FAILURES, SHARE = 3, 0.3

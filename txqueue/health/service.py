@@ -67,18 +67,14 @@ def probe_server(reactor: Any, report: Report) -> BoundedServer:
         report: Reports the health.
     """
     root = Probe(_unknown)
-    root.putChild(b"livez", Probe(_live))
+    # The answer itself shows that the reactor runs.
+    root.putChild(b"livez", Probe(lambda: (HTTPStatus.OK, "live")))
     root.putChild(b"readyz", Probe(lambda: _ready(report())))
     return BoundedServer(QuietSite(root, reactor=reactor, timeout=IDLE), MOST_CONNECTED)
 
 
 def _unknown() -> Answer:
     return HTTPStatus.NOT_FOUND, "not found: ask for /livez or /readyz"
-
-
-def _live() -> Answer:
-    """Answer that the reactor runs, which the answer itself shows."""
-    return HTTPStatus.OK, "live"
 
 
 def _ready(health: Health) -> Answer:
@@ -111,9 +107,7 @@ class ServiceNotices(Service):
         self._clock = clock
         self._manager = manager
         self._health = report
-        self._every = EVERY
-        if manager.watchdog is not None:
-            self._every = min(EVERY, manager.watchdog / 2)
+        self._every = EVERY if manager.watchdog is None else min(EVERY, manager.watchdog / 2)
         self._is_up = False
         self._is_stopping = False
         self._reason: str | None = None

@@ -30,16 +30,10 @@ run failed, with a traceback after the first line of its text, or the run has pr
 
 # The year 10,000, which no format of times has.
 _END_OF_TIME: Final = 253_402_300_800
-_UNINFORMATIVE: Final = LogLevel.debug
 # Twisted's word for a warning differs from that of the standard library.
 _NAMES: Final = {"warn": "warning"}
 # The key by which also Twisted's own streams, which a master has, give what was printed.
 _PRINTED: Final = "log_io"
-
-
-def is_informative(event: LogEvent) -> bool:
-    """Tell whether an event of Twisted's is above the level of debugging."""
-    return event.get("log_level") is not _UNINFORMATIVE
 
 
 def entry_of_event(event: LogEvent) -> LogEntry | None:
@@ -124,11 +118,14 @@ def keep_event(event: LogEvent) -> None:
 
     What is printed is not kept: the text may be that of a record, which a handler prints.
     """
-    run = RUNNING.get()
-    if run is not None and is_informative(event) and RUN_FIELDS not in event:
-        entry = looked(lambda: entry_of_event(event), None)
-        if entry is not None:
-            log_of(run).entries.append(kept_text(entry))
+    if event.get("log_level") is not LogLevel.debug and RUN_FIELDS not in event:
+        _keep(lambda: entry_of_event(event))
+
+
+def _keep(make: Callable[[], LogEntry | None]) -> None:
+    """Keep an entry with the job that runs, if one does."""
+    if (run := RUNNING.get()) is not None and (entry := looked(make, None)) is not None:
+        log_of(run).entries.append(kept_text(entry))
 
 
 def keep_records() -> None:
@@ -139,11 +136,8 @@ def keep_records() -> None:
 def _keeping(make_record: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
     def made(*args: Any, **kwargs: Any) -> logging.LogRecord:
         record = make_record(*args, **kwargs)
-        run = RUNNING.get()
-        if run is not None and record.levelno >= logging.INFO:
-            entry = looked(lambda: entry_of_record(record), None)
-            if entry is not None:
-                log_of(run).entries.append(kept_text(entry))
+        if record.levelno >= logging.INFO:
+            _keep(lambda: entry_of_record(record))
         return record
 
     return made
@@ -170,7 +164,8 @@ class LineObserver:
     def __call__(self, event: LogEvent) -> None:
         """Write an event, unless it has no text."""
         if (entry := entry_of_event(event)) is not None:
-            self.write(_line(entry, _fields_of(event)))
+            fields = event[RUN_FIELDS] if RUN_FIELDS in event else _running_fields()
+            self.write(_line(entry, fields))
 
 
 class LineHandler(logging.Handler):
@@ -199,10 +194,6 @@ def line_of_output(text: str) -> str:
 def _line(entry: LogEntry, fields: Mapping[str, Any]) -> str:
     form = FORMATS[os.environ.get(FORMAT_VARIABLE, "text")]
     return form(entry, {"node": os.environ.get(NODE_VARIABLE, "-"), **fields}) + "\n"
-
-
-def _fields_of(event: LogEvent) -> Any:
-    return event[RUN_FIELDS] if RUN_FIELDS in event else _running_fields()
 
 
 def _running_fields() -> Mapping[str, Any]:

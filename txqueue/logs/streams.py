@@ -79,7 +79,9 @@ class LogOutput:
             self._waiting.append((text, action))
             self._kept += len(text)
             self._changed.notify_all()
-            self._ensure_thread()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+                self._thread.start()
             if self.is_awaited and threading.current_thread() is not self._thread:
                 self._changed.wait_for(self._is_empty, PATIENCE)
 
@@ -106,11 +108,6 @@ class LogOutput:
 
     def _is_empty(self) -> bool:
         return not self._waiting
-
-    def _ensure_thread(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="log", daemon=True)
-            self._thread.start()
 
     def _run(self) -> None:
         while True:
@@ -142,11 +139,7 @@ def _done(action: Callable[[], Any]) -> bool:
     return False
 
 
-def _to_stderr(text: str) -> object:
-    return os.write(2, text.encode("utf-8", "replace"))
-
-
-OUTPUT: Final = LogOutput(_to_stderr)
+OUTPUT: Final = LogOutput(lambda text: os.write(2, text.encode("utf-8", "replace")))
 """The output of this process."""
 # A daemon forks after its first lines.
 os.register_at_fork(after_in_child=OUTPUT.begin_process)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from attrs import field, frozen
 from prometheus_client.core import Metric
@@ -15,7 +15,7 @@ from twisted.web import resource, server
 
 from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.metrics.families import installation_families, node_families, process_families
-from txqueue.node.services import Services
+from txqueue.node.node import Node
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.operations import Operations
 from txqueue.store.reads.metrics import Installation, about_installation
@@ -63,14 +63,6 @@ _PATIENCE: Final = 2.0
 _FRESH, _COST = 15.0, 50.0
 # The most connections, and the seconds after which a silent one is closed.
 _MOST_CONNECTED, _IDLE = 32, 30
-
-
-class MeasuredNode(Protocol):
-    """A node that counts what it does."""
-
-    @property
-    def its_services(self) -> Services:
-        """The node's services, with what they have counted."""
 
 
 class InstallationReader:
@@ -124,9 +116,7 @@ class Metrics(HttpService):
         nodes: The nodes of this process by name.
     """
 
-    def __init__(
-        self, reactor: Any, settings: MetricsSettings, nodes: Mapping[str, MeasuredNode]
-    ) -> None:
+    def __init__(self, reactor: Any, settings: MetricsSettings, nodes: Mapping[str, Node]) -> None:
         root = resource.Resource()
         root.putChild(b"metrics", _Page(self))
         site = QuietSite(root, reactor=reactor, timeout=_IDLE)

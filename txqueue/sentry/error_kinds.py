@@ -5,7 +5,7 @@ that an issue and ``txqueue failures`` name the same kind.
 from __future__ import annotations
 
 import re
-from functools import lru_cache, reduce
+from functools import lru_cache
 from hashlib import md5
 from typing import Final
 
@@ -35,12 +35,10 @@ def _kind(error: str) -> str:
     head = found[0] if found else ""
     if "Traceback (most recent call last):" not in error and f"\n{head}" not in error:
         head = ""
-    return head + reduce(_replaced, _replacements(), said[len(head) :])
-
-
-def _replaced(text: str, replacement: _Replacement) -> str:
-    pattern, substitute, count = replacement
-    return pattern.sub(substitute, text, count=count)
+    text = said[len(head) :]
+    for pattern, substitute, count in _replacements():
+        text = pattern.sub(substitute, text, count=count)
+    return head + text
 
 
 def _frames(error: str) -> list[str]:

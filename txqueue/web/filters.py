@@ -33,7 +33,8 @@ MORE: Mapping[str, tuple[str, str]] = {
 }
 """The other filters, and for each its label and an example."""
 
-FILTERS = ("state", *USUAL, *MORE)
+_LABELS = {"state": "State", **USUAL, **{name: label for name, (label, _) in MORE.items()}}
+FILTERS = tuple(_LABELS)
 """The names of all filters."""
 
 
@@ -75,15 +76,11 @@ def chips(request: PageRequest) -> list[Chip]:
     filters = chosen_filters(request)
     return [
         Chip(
-            f"{_label(name)}: {_shown(name, value)}",
+            f"{_LABELS[name]}: {_shown(name, value)}",
             request.address(after=None, **{name: _without(filters[name], value)}),
         )
         for name, value in _pairs(filters)
     ]
-
-
-def _label(name: str) -> str:
-    return MORE[name][0] if name in MORE else USUAL.get(name, "State")
 
 
 def _shown(name: str, value: str) -> str:

@@ -137,6 +137,7 @@ KEPT_FOR_KNOWN: Final = 4
 KEPT_FOR_FIRST: Final = 4
 
 
+@define
 class TryRefused(Exception):
     """A try to log in did not begin.
 
@@ -145,10 +146,8 @@ class TryRefused(Exception):
         is_busy: Whether all visitors together are the reason, and not the visitor's own tries.
     """
 
-    def __init__(self, text: str, *, is_busy: bool = False) -> None:
-        super().__init__(text)
-        self.text = text
-        self.is_busy = is_busy
+    text: str
+    is_busy: bool = False
 
 
 @frozen
@@ -461,7 +460,8 @@ class Identification:
         try:
             name = self.caller(transport)
         except AdminRefused:
-            return LOCAL_VISITOR if self.users is None and not _is_tls(transport) else STRANGER
+            is_tls = hasattr(transport, "getPeerCertificate")
+            return LOCAL_VISITOR if self.users is None and not is_tls else STRANGER
         if self.proxy is not None and name == self.proxy.name:
             return self._forwarded(headers.get(self.proxy.header))
         return Visitor(name, Role.OPERATOR)
@@ -472,7 +472,3 @@ class Identification:
             return STRANGER
         user = (self.users or {}).get(name)
         return Visitor(name, Role.VIEWER if user is None else user.role)
-
-
-def _is_tls(transport: object) -> bool:
-    return hasattr(transport, "getPeerCertificate")

@@ -15,6 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from txqueue.errors import DatabaseUnavailable, TxqueueError
+from txqueue.store.driver.connection_pool import Semaphore
 from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.operations import Operations
 from txqueue.store.operator_arguments import prepared
@@ -61,8 +62,7 @@ class _Shared:
     read_at: float = float("-inf")
     due_at: float = float("-inf")
     trouble: str | None = None
-    waiting: list[Deferred[None]] = field(factory=list)
-    is_reading: bool = False
+    turn: Semaphore = field(factory=lambda: Semaphore(1))
 
 
 @define
@@ -136,14 +136,13 @@ class Reads:
         return self._figures(entry)
 
     async def _renewed(self, entry: _Shared, question: Callable[[], Inquiry[Any]]) -> bool:
-        """Read figures if they are due; return whether they were."""
-        if entry.is_reading:
-            await self._ended(entry)
-        elif self._clock.seconds() >= entry.due_at:
-            await self._read(entry, question)
-        else:
-            return False
-        return True
+        """Read figures if they are due; return whether they were, for this or another viewer."""
+        is_read = not entry.turn.tokens
+        async with entry.turn:
+            if self._clock.seconds() >= entry.due_at:
+                await self._read(entry, question)
+                is_read = True
+        return is_read
 
     async def latest(
         self, inquire: Callable[[str], Inquiry[T]], patience: float
@@ -155,14 +154,14 @@ class Reads:
             patience: Seconds to wait for current figures.
         """
         entry = self._kept(inquire)
-        if not entry.is_reading and self._clock.seconds() >= entry.due_at:
-            reading = self._read(entry, partial(inquire, self.schema))
+        if entry.turn.tokens:
+            reading = self._renewed(entry, partial(inquire, self.schema))
             Deferred.fromCoroutine(reading).addErrback(
                 lambda failure: self.log.failure("a read of the dashboard failed", failure=failure)
             )
-        if entry.is_reading:
-            with suppress(TimeoutError):
-                await self._ended(entry).addTimeout(patience, self._clock)
+        with suppress(TimeoutError):
+            await entry.turn.acquire().addTimeout(patience, self._clock)
+            entry.turn.release()
         return self._figures(entry)
 
     def _figures(self, entry: _Shared) -> Figures[Any]:
@@ -180,15 +179,8 @@ class Reads:
             del self._shared[next(iter(self._shared))]
         return entry
 
-    def _ended(self, entry: _Shared) -> Deferred[None]:
-        """Return a Deferred that fires when the read that runs has ended."""
-        waiter = Deferred[None]()
-        entry.waiting.append(waiter)
-        return waiter
-
     async def _read(self, entry: _Shared, question: Callable[[], Inquiry[Any]]) -> None:
         start, cost = self._clock.seconds(), COST
-        entry.is_reading = True
         try:
             entry.value = await self._operations.find(question())
             entry.read_at, entry.trouble = self._clock.seconds(), None
@@ -199,10 +191,6 @@ class Reads:
         finally:
             duration = self._clock.seconds() - start
             entry.due_at = self._clock.seconds() + min(max(FRESH, cost * duration), LONGEST)
-            entry.is_reading = False
-            waiters, entry.waiting = entry.waiting, []
-            for waiter in waiters:
-                waiter.callback(None)
 
 
 @frozen(kw_only=True)

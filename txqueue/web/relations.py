@@ -121,11 +121,7 @@ def relations(job: Row, relatives: Mapping[str, Any], steps: Sequence[Row]) -> G
 def _bar(kind: str, begin: datetime, end: datetime, verb: str) -> Bar:
     # Clocks may be set back.
     end = max(begin, end)
-    return Bar(kind, begin, end, f"{verb} {_length(begin, end)}")
-
-
-def _length(begin: datetime, end: datetime) -> str:
-    return duration((end - begin).total_seconds())
+    return Bar(kind, begin, end, f"{verb} {duration((end - begin).total_seconds())}")
 
 
 def _relative(row: Row, now: datetime) -> GraphLine:

@@ -189,22 +189,10 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals |= {"warning_forms": WARNING_FORMS}
-    environment.filters |= {
-        "amount": humanize.amount,
-        "rate": humanize.rate,
-        "age": humanize.age,
-        "duration": humanize.duration,
-        "plain": humanize.plain,
-        "sentence": _sentence,
-        "lines": _lines,
-        "pretty": _pretty,
-        "ago": _ago,
-        "iso": _iso,
-        "linked": _linked,
-        "warned_page": _warned_page,
-        "warned_link": _warned_link,
-        "remedy": _remedy,
-    }
+    own = (_sentence, _lines, _pretty, _ago, _iso, _linked, _warned_page, _warned_link, _remedy)
+    shared = (humanize.amount, humanize.rate, humanize.age, humanize.duration, humanize.plain)
+    for function in (*own, *shared):
+        environment.filters[function.__name__.lstrip("_")] = function
     return environment
 
 

@@ -8,7 +8,7 @@ from attrs import define, field
 
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.periodic import Periodic, Wakeups
-from txqueue.policy.findings.held_types import HeldType
+from txqueue.policy.findings.obstacles import HeldType
 from txqueue.store.node.functions import StoredFunctions
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from math import ceil
 from typing import Any, Final
 
 from txqueue.model.humanize import counted, joined, queues_option
-from txqueue.policy.findings.held_types import HeldType
 from txqueue.policy.findings.obstacles import (
     SEE_LOG,
+    HeldType,
     WorkerObstacle,
     claim_obstacle,
     no_node,

@@ -82,7 +82,7 @@ def warnings(facts: Facts) -> list[dict[str, Any]]:
             results[check.name] = _result("", check, facts, results)
     found = [each for result in results.values() for each in result.findings if each.kind]
     return [
-        {name: getattr(finding, name) for name in ("kind", "subject", "what", "remedy", "act")}
+        _told(finding, "kind", "subject", "what", "remedy", "act")
         for finding in sorted(found, key=is_warning)
     ]
 
@@ -121,20 +121,17 @@ def _few(found: Sequence[Finding], *, is_cut: bool) -> Sequence[Finding]:
     return [*first, evolve(rest[0], what=what, remedy=remedy, subject="", act={})]
 
 
+def _told(finding: Finding, *names: str) -> dict[str, Any]:
+    return {name: getattr(finding, name) for name in names}
+
+
 def _entry(result: CheckResult) -> dict[str, Any]:
-    findings = [
-        {
-            "severity": str(finding.severity),
-            "what": finding.what,
-            "why": finding.why,
-            "remedy": finding.remedy,
-        }
-        for finding in result.findings
-    ]
     return {
         "check": result.check,
         "topic": result.topic,
         "severity": str(result.severity),
         "unchecked": result.unchecked,
-        "findings": findings,
+        "findings": [
+            _told(finding, "severity", "what", "why", "remedy") for finding in result.findings
+        ],
     }

@@ -12,22 +12,10 @@ from attrs import evolve, frozen
 
 from txqueue.model.humanize import counted, queues_option
 from txqueue.model.operator_acts import ACTS
-from txqueue.policy.findings import capacity, limits
+from txqueue.policy.findings import capacity, limits, reason
 from txqueue.policy.findings.full_nodes import assigned, without_room
 from txqueue.policy.findings.obstacles import unknown
-from txqueue.policy.findings.reason import (
-    Blocker,
-    Facts,
-    Gravity,
-    at_wait,
-    cancelled,
-    done,
-    failed,
-    in_cycle,
-    is_due,
-    shown_moment,
-    until,
-)
+from txqueue.policy.findings.reason import Blocker, Facts, Gravity
 
 
 @frozen
@@ -78,15 +66,12 @@ def judged(facts: Facts) -> Blocker:
         return limits.fixed(blocker, facts["damage"])
     if blocker.reason in _SETTLED or blocker.gravity is not Gravity.COURSE:
         return blocker
-    later = max([*in_cycle(facts), *_stops(facts)], key=_gravity, default=blocker)
+    stops = [*reason.in_cycle(facts), *_stops(facts)]
+    later = max(stops, key=lambda each: each.gravity, default=blocker)
     if later.gravity is Gravity.COURSE:
         return blocker
     detail = f"{blocker.detail}; {later.detail}"
     return evolve(later, reason=blocker.reason, detail=detail)
-
-
-def _gravity(blocker: Blocker) -> Gravity:
-    return blocker.gravity
 
 
 def explain_archived(job: Facts) -> Explanation:
@@ -111,7 +96,9 @@ _NOTHING = Blocker("next", "nothing delays it", "nothing: a node claims it in a 
 def _stops(facts: Facts) -> Iterator[Blocker]:
     """Yield what would stop a job once it no longer waits for others, or its node is gone."""
     blockers = [*capacity.while_held(facts)] or [*capacity.without_node(facts)]
-    blockers += [*_faults(capacity.without_its_key(facts)), *_never(facts)]
+    blockers += _faults(capacity.without_its_key(facts))
+    if reason.until(facts, facts["job"]["not_before"]) == "never":
+        blockers.append(_early(facts))
     for kind in ("queue", "tenant", "group"):
         blockers += limits.held_back(facts, kind)
     blockers += capacity.without_worker(facts) if capacity.capable(facts) else ()
@@ -138,14 +125,9 @@ def _faults(blockers: Iterable[Blocker]) -> Iterator[Blocker]:
     return (blocker for blocker in blockers if blocker.gravity is Gravity.FAULT)
 
 
-def _never(facts: Facts) -> Iterator[Blocker]:
-    if until(facts, facts["job"]["not_before"]) == "never":
-        yield _early(facts)
-
-
 def _waiting(facts: Facts) -> Blocker:
-    if facts.get("waits") and not (facts["job"]["waiting_for"] == "time" and is_due(facts)):
-        return at_wait(facts)
+    if facts.get("waits") and not (facts["job"]["waiting_for"] == "time" and reason.is_due(facts)):
+        return reason.at_wait(facts)
     return _WAITING_FOR[facts["job"]["waiting_for"]](facts)
 
 
@@ -162,7 +144,7 @@ def _for_type(facts: Facts) -> Blocker:
 
 
 def _for_time(facts: Facts) -> Blocker:
-    if is_due(facts):
+    if reason.is_due(facts):
         return _ready(facts)
     job = facts["job"]
     if facts.get("unread") and not job["attempt"]:
@@ -171,7 +153,7 @@ def _for_time(facts: Facts) -> Blocker:
         hold := next(chain(capacity.without_its_key(facts), limits.throttled(facts)), None)
     ) is not None:
         return hold
-    left = until(facts, job["not_before"])
+    left = reason.until(facts, job["not_before"])
     now = f"to run it now: txqueue retry {job['job_id']}"
     if (workset := facts.get("workset")) and not job["error"]:
         items = f"the workset {workset['name']} has {counted(workset['remaining'], 'item')} left"
@@ -180,16 +162,16 @@ def _for_time(facts: Facts) -> Blocker:
         return Blocker("workset", detail, remedy)
     if not job["attempt"] or left == "never":
         return _early(facts)
-    reason = f": {job['error']}" if job["error"] else ""
-    detail = f"{counted(job['attempt'], 'attempt')} failed{reason}; the next is due {left}"
+    why = f": {job['error']}" if job["error"] else ""
+    detail = f"{counted(job['attempt'], 'attempt')} failed{why}; the next is due {left}"
     return Blocker("backoff", detail, f"nothing; {now}")
 
 
 def _early(facts: Facts) -> Blocker:
-    job, left = facts["job"], until(facts, facts["job"]["not_before"])
+    job, left = facts["job"], reason.until(facts, facts["job"]["not_before"])
     return Blocker(
         "time",
-        f"it is not to start before {shown_moment(job['not_before'])}, {left}",
+        f"it is not to start before {reason.shown_moment(job['not_before'])}, {left}",
         f"to run it now: txqueue retry {job['job_id']}",
         Gravity.ACT if left == "never" else Gravity.COURSE,
     )
@@ -199,7 +181,7 @@ def _for_rate(facts: Facts) -> Blocker:
     pause = next(limits.held_back(facts, "group"), None)
     if pause is not None and pause.reason in _HOLDS:
         return pause
-    if is_due(facts):
+    if reason.is_due(facts):
         return _ready(facts)
     # The token for which it waits is for the first job of the group.
     return next(limits.behind_group(facts)) if facts["group"]["first"] else limits.for_rate(facts)
@@ -235,20 +217,20 @@ def _for_group(facts: Facts) -> Blocker:
     return _soon(facts, "group", f"its group {facts['job']['group']} is free")
 
 
-def _soon(facts: Facts, reason: str, detail: str) -> Blocker:
+def _soon(facts: Facts, word: str, detail: str) -> Blocker:
     """Return what the next heartbeat of a node makes ready, or else that no node runs."""
     if not facts["nodes"]:
         return next(capacity.without_node(facts))
-    return Blocker(reason, detail, "nothing: it becomes ready in a moment")
+    return Blocker(word, detail, "nothing: it becomes ready in a moment")
 
 
 _BY_STATE: Mapping[str, Callable[[Facts], Blocker]] = {
     "waiting": _waiting,
     "ready": _ready,
     "assigned": assigned,
-    "done": done,
-    "failed": failed,
-    "cancelled": cancelled,
+    "done": reason.done,
+    "failed": reason.failed,
+    "cancelled": reason.cancelled,
 }
 _WAITING_FOR: Mapping[str, Callable[[Facts], Blocker]] = {
     "type": _for_type,
@@ -257,7 +239,7 @@ _WAITING_FOR: Mapping[str, Callable[[Facts], Blocker]] = {
     "rate": _for_rate,
     "group": _for_group,
     "parents": _for_parents,
-    "signal": at_wait,
+    "signal": reason.at_wait,
     "unique": _for_unique,
 }
 

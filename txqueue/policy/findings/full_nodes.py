@@ -52,16 +52,12 @@ def without_room(facts: Facts) -> Iterator[Blocker]:
         yield _full(facts, nodes)
 
 
-def _takes_suspects(node: Node) -> bool:
-    return bool((node.get("room") or {}).get("takes_suspects", True))
-
-
 def _suspect(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
     what = (
         f"it was running when {facts['job']['deaths']} processes died, and so runs in a process"
         " without other jobs"
     )
-    if not any(map(_takes_suspects, nodes)):
+    if not any((node.get("room") or {}).get("takes_suspects", True) for node in nodes):
         if (stopped := no_process_for_suspects(nodes)) is not None:
             yield evolve(stopped, detail=f"{what}; {stopped.detail}")
             return

@@ -45,7 +45,8 @@ def held_back(facts: Facts, kind: str) -> Iterator[Blocker]:
     """Yield the pause, the hold and the limits of the job's queue, tenant or group."""
     limits, key = _limits(facts, kind), facts["job"][kind]
     if limits.get("is_paused"):
-        yield _paused(kind, key)
+        what = f"the {kind} {key} is paused"
+        yield Blocker("pause", what, resume_command(kind, key), Gravity.ACT, "paused")
     elif is_held(facts, kind):
         yield _throttled(facts, kind)
     if kind != "group":
@@ -126,11 +127,6 @@ def _holder_text(facts: Facts, holder: Mapping[str, Any]) -> str:
         return f"job {holder['job_id']}, which {what}"
     since = age(seconds_between(facts["now"], holder["since"]))
     return f"job {holder['job_id']} on node {holder['node'] or 'unknown'} since {since}"
-
-
-def _paused(kind: str, key: str) -> Blocker:
-    what = f"the {kind} {key} is paused"
-    return Blocker("pause", what, resume_command(kind, key), Gravity.ACT, "paused")
 
 
 def _limits(facts: Facts, kind: str) -> Mapping[str, Any]:

@@ -190,7 +190,7 @@ def work_types(
         One dictionary for each work type, sorted by name; ``policy`` is None for an unpublished
         one, ``nodes`` has the names of the live nodes that know it.
     """
-    states = dict.fromkeys(("waiting", "ready", "assigned", "failed"), 0)
+    states = dict.fromkeys(STATES, 0)
     rows_by_name = {row["work_type"]: {**row, **states, "nodes": []} for row in published}
     for row in live:
         name = row["work_type"]
@@ -219,7 +219,7 @@ def depth(looked: Iterable[Row], most: int, now: datetime) -> dict[str, Any]:
         ``running_on``, how many jobs each run of a node has; ``oldest_ready_seconds``;
         ``others``; and ``at``, the time.
     """
-    rows, states = list(looked), ("waiting", "ready", "assigned", "failed")
+    rows = list(looked)
 
     def total(column: str, state: str) -> int:
         return sum(row[column] for row in rows if row["state"] == state)
@@ -228,8 +228,8 @@ def depth(looked: Iterable[Row], most: int, now: datetime) -> dict[str, Any]:
     ready = [row["oldest"] for row in rows if row["state"] == "ready" and row["jobs"]]
     ages = [round(max((now - moment).total_seconds(), 0.0), 3) for moment in ready]
     return {
-        **{state: total("jobs", state) for state in states},
-        "partial": {state for state in states if total("looked", state) >= most},
+        **{state: total("jobs", state) for state in STATES},
+        "partial": {state for state in STATES if total("looked", state) >= most},
         "running_on": {row["incarnation"]: row["jobs"] for row in assigned},
         "oldest_ready_seconds": max(ages, default=None),
         "others": sorted({name for row in rows for name in row["others"] or ()}),
@@ -251,12 +251,8 @@ def _rate(row: Row, now: datetime) -> float:
 
 
 def _empty(name: str) -> dict[str, Any]:
-    states = dict.fromkeys(("waiting", "ready", "assigned", "failed"), 0)
-    return {"queue": name, **states, "waiting_for": {}, "oldest_ready_seconds": None} | {
-        "done_per_second": 0.0,
-        "done_last_minute": 0,
-        "nodes": [],
-    }
+    empty: Row = {"waiting_for": {}, "oldest_ready_seconds": None, "done_per_second": 0.0}
+    return {"queue": name, **dict.fromkeys(STATES, 0), **empty, "done_last_minute": 0, "nodes": []}
 
 
 def _count(queue: dict[str, Any], row: Row, now: datetime) -> None:
@@ -303,6 +299,9 @@ def unknown_name(kind: str, name: str, known: Sequence[str], *, is_all: bool) ->
         known: The names that exist.
         is_all: Whether those are all of them; some that jobs had once may be missing.
     """
+    # Imported here, as few filters name what does not exist.
+    from difflib import get_close_matches
+
     if name in known:
         return None
     noun = kind.replace("_", " ")
@@ -311,17 +310,10 @@ def unknown_name(kind: str, name: str, known: Sequence[str], *, is_all: bool) ->
         text = f"No node has the name {cut(name, _LONGEST)}"
     if not known:
         return f"{text}; there is no {noun}."
-    first = ", ".join(cut(each, _LONGEST) for each in _nearest(name, known))
+    first = ", ".join(cut(each, _LONGEST) for each in get_close_matches(name, known, _NAMED, 0.0))
     rest = len(known) - _NAMED
     number = f" and {'' if is_all else 'at least '}{amount(rest)} more" if rest > 0 else ""
     return f"{text}; there {'is' if len(known) == 1 else 'are'} {first}{number}."
-
-
-def _nearest(name: str, known: Sequence[str]) -> list[str]:
-    # Imported here, as few filters name what does not exist.
-    from difflib import get_close_matches
-
-    return get_close_matches(name, known, _NAMED, 0.0)
 
 
 def unfamiliar(kind: str, key: str, known: Iterable[str]) -> str:

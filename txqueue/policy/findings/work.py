@@ -19,9 +19,8 @@ from txqueue.model.humanize import (
 )
 from txqueue.policy.findings.blocked_jobs import COUNTED_BY_NAME
 from txqueue.policy.findings.finding import FAULT, WARNING, Finding, Row, Topic
-from txqueue.policy.findings.held_types import HeldType
 from txqueue.policy.findings.nodes import NO_NODE, last_silent, report_of
-from txqueue.policy.findings.obstacles import to_undrain, unknown, unserved
+from txqueue.policy.findings.obstacles import HeldType, to_undrain, unknown, unserved
 from txqueue.policy.findings.reason import HEAVY_HEAD
 from txqueue.policy.findings.status import MOST_SERVED, SERVING, LiveJobs, Rest, served_queues
 

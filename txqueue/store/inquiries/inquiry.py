@@ -122,14 +122,9 @@ def _questions(
     return asked
 
 
-def rows_of(question: Question) -> Inquiry[Rows]:
-    """Ask one question."""
-    return (yield question)
-
-
 def ask(sql: str, parameters: Sequence[object] = ()) -> Inquiry[Rows]:
     """Ask the question of a statement and its parameters."""
-    return rows_of(Question(sql, parameters))
+    return (yield Question(sql, parameters))
 
 
 def _joined(questions: Sequence[Question]) -> Question:

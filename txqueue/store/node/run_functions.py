@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from txqueue.errors import Refused
 from txqueue.model.assignment import Assignment, CancelledJob
-from txqueue.policy.findings.held_types import HeldType
+from txqueue.policy.findings.obstacles import HeldType
 from txqueue.policy.placement.claim_plan import Claim
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import RefusedStatements, is_damage, is_of_a_row

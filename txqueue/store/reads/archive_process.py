@@ -7,23 +7,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from attrs import frozen
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorProcess
 from twisted.internet.protocol import ProcessProtocol
 
 from txqueue.store.inquiries.jobs import READ_COMMAND, request_text, row_in
-
-
-class ProcessStarter(Protocol):
-    """Starts processes: the part of IReactorProcess that is needed here."""
-
-    def spawnProcess(
-        self,
-        processProtocol: ProcessProtocol,
-        executable: str,
-        args: Sequence[str],
-        env: Mapping[str, str],
-    ) -> Any:
-        """Start a process."""
 
 
 class Archive(Protocol):
@@ -33,6 +22,7 @@ class Archive(Protocol):
         """Return all columns of an archived job."""
 
 
+@frozen
 class ArchiveProcess:
     """Starts a process for each question.
 
@@ -40,8 +30,7 @@ class ArchiveProcess:
         reactor: Starts the processes.
     """
 
-    def __init__(self, reactor: ProcessStarter) -> None:
-        self._reactor = reactor
+    _reactor: IReactorProcess
 
     async def job(self, days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, Any] | None:
         """Return all columns of an archived job, JSON as text; None if none of the days has it.

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from txqueue.policy.findings.status import depth
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, ask, rows_of, together
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, ask, together
 from txqueue.store.reads.queue_state import about_clock
 
 LOOKED_AT = 50_000
@@ -156,8 +156,8 @@ def about_live_jobs(schema: str, column: Column, name: str) -> Inquiry[dict[str,
     sql = _LIVE.format(
         column=column, other=_OTHER[column], ready=_READY[column].format(**terms), **terms
     )
-    question = Question(sql, [name] * sql.count("%s"))
-    rows, now = yield from together(rows_of(question), about_clock())
+    live = ask(sql, [name] * sql.count("%s"))
+    rows, now = yield from together(live, about_clock())
     return depth(rows, LOOKED_AT, now)
 
 

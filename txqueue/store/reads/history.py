@@ -48,6 +48,7 @@ _LISTED = """
     enqueued_at, assigned_at, started_at, finished_at,
     split_part({schema}.readable_text(error), E'\\n', 1) as error
 """
+_BLOCKS = "select pg_relation_size(%s) / current_setting('block_size')::integer"
 _FILTERS = {
     "state": "state = %s::{schema}.job_state",
     "queue": "queue = %s",
@@ -159,7 +160,8 @@ class PastDays:
             " where finished_at >= %s and finished_at < %s"
             " and ctid >= format('(%%s,0)', %s)::tid and ctid < format('(%%s,0)', %s)::tid"
         )
-        begin, step, end = 0, _FIRST_BLOCKS, self._blocks(day)
+        begin, step = 0, _FIRST_BLOCKS
+        end = int(self._session.value(_BLOCKS, (f"{self._schema}.{day.leaf}",)))
         while begin < end:
             rows = self._read(sql, columns, (*day.bounds, begin, begin + step))
             yield rows
@@ -204,10 +206,6 @@ class PastDays:
     def drop(self, day: Day) -> bool:
         """Drop an archived day; return False if another session uses its partition."""
         return bool(self._call("drop_archived(%s)", day.leaf))
-
-    def _blocks(self, day: Day) -> int:
-        sql = "select pg_relation_size(%s) / current_setting('block_size')::integer"
-        return int(self._session.value(sql, (f"{self._schema}.{day.leaf}",)))
 
     def _call(self, call: str, *arguments: object) -> Any:
         return self._session.value(f"select {self._schema}.{call}", arguments)

@@ -17,7 +17,7 @@ from txqueue.model.storable import read_json
 from txqueue.policy.findings.explanation import Explanation, explain
 from txqueue.policy.findings.status import hidden_values
 from txqueue.policy.stages import with_stages, without_stages
-from txqueue.store.inquiries.inquiry import Inquiry, Question, rows_of, together
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, ask, together
 from txqueue.store.reads.job_search import LISTED
 from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.schedule_list import workset_of
@@ -42,16 +42,11 @@ def about_actions(
     """
     conditions = {"action_id < %s": before, "subject = %s": subject}
     values = {condition: value for condition, value in conditions.items() if value is not None}
-    return (yield _found(schema, " and ".join(values) or "true", *values.values(), limit))
+    return _found(schema, " and ".join(values) or "true", *values.values(), limit)
 
 
-def actions_on(schema: str, job_id: int, limit: int) -> Question:
-    """Return the question for the latest acts on a job."""
-    return _found(schema, _NAMING.format(schema=schema), job_id, limit)
-
-
-def _found(schema: str, condition: str, *parameters: object) -> Question:
-    return Question(
+def _found(schema: str, condition: str, *parameters: object) -> Inquiry[Rows]:
+    return ask(
         f"select action_id, at, who, what, subject, {schema}.readable_json(detail) as detail,"
         " former is not null and at > clock_timestamp() - interval '1 hour' as may_undo"
         f" from {schema}.action"
@@ -223,7 +218,7 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
     job_id = row["job_id"]
     values = {name: read_json(row[name]) for name in ("options", "payload", "result", "progress")}
     values |= hidden_values(row["policy"], values["options"], values["progress"])
-    failed = Question(
+    failed = ask(
         "select attempt, began, at, failed.node_id, name as node,"
         f" left({schema}.readable_text(error), 1000) as error, error_class,"
         f" {schema}.readable_text(log) as log, {schema}.readable_text(restarted_by) as restarted_by"
@@ -233,8 +228,8 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
     )
     acts, attempts, workset, now = yield from _by_index(
         together(
-            rows_of(actions_on(schema, job_id, _ACTIONS_TOLD)),
-            rows_of(failed),
+            _found(schema, _NAMING.format(schema=schema), job_id, _ACTIONS_TOLD),
+            failed,
             workset_of(schema, row["work_type"]),
             about_clock(),
         )

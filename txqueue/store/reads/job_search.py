@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from attrs import evolve, frozen
@@ -23,7 +24,7 @@ from txqueue.model.job_filters import (
     read_wait_filter,
 )
 from txqueue.model.operator_acts import ACTS, Act
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, rows_of, together
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, ask, together
 from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.steps import IS_AT_STEP, WAIT, WAITS, with_wait
 
@@ -188,18 +189,6 @@ def _waiting_for(text: str) -> _Condition:
     )
 
 
-def _since(text: str) -> _Condition:
-    return _at_moment("job.enqueued_at >=", text)
-
-
-def _until(text: str) -> _Condition:
-    return _at_moment("job.enqueued_at <", text)
-
-
-def _updated_since(text: str) -> _Condition:
-    return _at_moment("{schema}.updated_at(job) >=", text)
-
-
 def _at_moment(compared: str, text: str) -> _Condition:
     moment = read_time(text)
     bound = "%s" if isinstance(moment, datetime) else "now() - %s"
@@ -209,9 +198,9 @@ def _at_moment(compared: str, text: str) -> _Condition:
 _MAKERS: Mapping[str, Callable[[str], _Condition]] = {
     "batch": _of_batch,
     "waiting_for": _waiting_for,
-    "since": _since,
-    "until": _until,
-    "updated_since": _updated_since,
+    "since": partial(_at_moment, "job.enqueued_at >="),
+    "until": partial(_at_moment, "job.enqueued_at <"),
+    "updated_since": partial(_at_moment, "{schema}.updated_at(job) >="),
     "tag": _tagged,
     "payload": _with_payload,
     "error": _with_error,
@@ -265,7 +254,7 @@ def about_jobs(
     where, values = job_conditions(schema, filters)
     is_by_time = filters.get("running_for") is not None
     order = "job.started_at, job.job_id" if is_by_time else _order(filters)
-    page = Question(
+    page = ask(
         f"select {LISTED.format(schema=schema)}, {schema}.find_damage(job.options) as damage,"
         f" {WAIT.format(schema=schema)}"
         f" from {schema}.job as job"
@@ -273,7 +262,7 @@ def about_jobs(
         f" {where} order by {order} limit %s",
         (*values, limit),
     )
-    rows, now = yield from together(rows_of(page), about_clock())
+    rows, now = yield from together(page, about_clock())
     return [with_wait(row) for row in rows], now
 
 
@@ -292,7 +281,8 @@ def about_found(
     is_by_time = filters.get("running_for") is not None
     is_cut = (is_bounded or is_search(filters)) and not is_by_time
     depth = (yield from _depth(schema, filters)) if is_cut else 0
-    bounded = {**filters, _bound(filters): depth or None}
+    # The jobs after the last one that is looked at are left out.
+    bounded = {**filters, "to_job" if "beyond" in filters else "from_job": depth or None}
     rows, now = yield from about_jobs(schema, bounded, limit + 1)
     if len(rows) > limit:
         # With `running_for` the list is not ordered by number, so that there is no next page.
@@ -346,11 +336,6 @@ def _depth(schema: str, filters: Mapping[str, object]) -> Inquiry[int]:
 
 def _order(filters: Mapping[str, object]) -> str:
     return "job.job_id" if "beyond" in filters else "job.job_id desc"
-
-
-def _bound(filters: Mapping[str, object]) -> str:
-    """Return the filter that leaves out the jobs after the last one that is looked at."""
-    return "to_job" if "beyond" in filters else "from_job"
 
 
 MOST_KNOWN: Final = 1000

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from txqueue.model.storable import read_json
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, ask
 
 _WAITING: Final = """
     select job_id, work_type, its.is_encrypted, case when work_type = any(%s::text[])
@@ -26,12 +26,10 @@ def about_schemas(schema: str, work_type: str | None = None) -> Inquiry[Rows]:
         schema: The name of the schema that has the tables.
         work_type: Only this type.
     """
-    return (
-        yield Question(
-            f"select work_type, schema from {schema}.work_type"
-            " where work_type = coalesce(%s, work_type) order by work_type",
-            (work_type,),
-        )
+    return ask(
+        f"select work_type, schema from {schema}.work_type"
+        " where work_type = coalesce(%s, work_type) order by work_type",
+        (work_type,),
     )
 
 

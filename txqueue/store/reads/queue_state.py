@@ -294,13 +294,12 @@ def about_tenants(schema: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
         schema: The name of the schema.
         limit: The largest number of rows.
     """
-    rows = yield Question(
+    return ask(
         f"select tenant, waiting, ready, assigned, failed, share, concurrency, is_paused,"
         " extract(epoch from clock_timestamp() - oldest_ready)::float8 as oldest_ready_seconds"
         f" from {schema}.live_tenants order by ready desc, waiting desc, tenant limit %s",
         (limit,),
     )
-    return rows
 
 
 def about_queues(

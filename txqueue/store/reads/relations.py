@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, rows_of, together
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, ask, together
 
 STATES: Final = ("failed", "cancelled", "assigned", "ready", "waiting", "done")
 """The states of jobs, those that an operator looks at first."""
@@ -53,8 +53,7 @@ def about_relatives(schema: str, job_id: int, after: object = None) -> Inquiry[d
         them: all parents if they are few, else the first of each state; ``child_count``.
     """
     ended, live, children = yield from together(
-        *(rows_of(Question(sql.format(schema=schema), (job_id,))) for sql in (_ENDED, _LIVE)),
-        rows_of(Question(_CHILDREN.format(schema=schema), (job_id,))),
+        *(ask(sql.format(schema=schema), (job_id,)) for sql in (_ENDED, _LIVE, _CHILDREN))
     )
     by_state = [*ended, *live]
     if not by_state and isinstance(after, list):

@@ -36,6 +36,7 @@ WAIT: Final = f"""
 """The column that says at which step a job waits, and for what."""
 
 _MOMENTS: Final = ("since", "until")
+_NO_CHILD: Final = {"child_type": None, "child_state": None}
 _HIDES: Final = """{schema}.readable_json(job.options)::text as options, kind.policy
       from {schema}.job as job
       left join {schema}.work_type as kind on kind.work_type = job.work_type"""
@@ -166,20 +167,19 @@ def _shown(
     # The type of a child that is gone is unknown, so its result is not shown.
     of_children = dict.fromkeys(children, hidden or "redacted")
     of_children |= {row["job_id"]: hidden or _hidden(row) for row in found}
-    known = {row["job_id"]: (row["work_type"], row["state"]) for row in found}
+    known = {
+        row["job_id"]: {"child_type": row["work_type"], "child_state": row["state"]}
+        for row in found
+    }
     return [
         _without(
-            {**step, **_child(*known.get(step.get("child"), (None, None)))},
+            {**step, **known.get(step.get("child"), _NO_CHILD)},
             of_children.get(step.get("child"), hidden),
             "result",
             "error",
         )
         for step in steps
     ]
-
-
-def _child(work_type: str | None, state: str | None) -> dict[str, str | None]:
-    return {"child_type": work_type, "child_state": state}
 
 
 def _without(row: Mapping[str, Any], hidden: str | None, *names: str) -> dict[str, Any]:

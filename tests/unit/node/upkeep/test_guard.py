@@ -12,7 +12,7 @@ from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.periodic import Wakeups
 from txqueue.node.upkeep.guard import EVERY, UNTIL_WORKERS, DeployGuard
 from txqueue.node.workers.starter import RunVersion, WorkerVersions
-from txqueue.policy.findings.held_types import HeldType
+from txqueue.policy.findings.obstacles import HeldType
 
 HELD = HeldType("mail", "3c2eecad", "KeyError: 'a'", 14, 20)
 ELSEWHERE = HeldType("sms", "00000000", "KeyError: 'b'", 3, 3)

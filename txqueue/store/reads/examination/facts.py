@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -75,7 +76,6 @@ def _arrives(connection: Any, channel: str) -> bool:
         select.select([connection], [], [], left)
 
 
-NAME: Final = "txqueue doctor"
 # Seconds for a query, and for its wait for a lock.
 QUERY, LOCK = 3.0, 1.0
 _LIMITED: Final = (
@@ -115,7 +115,7 @@ def examine(dsn: str, schema: str) -> dict[str, Any]:
         ConfigurationError: When the DSN or the name of the schema is not valid.
     """
     try:
-        with Session(dsn, schema, NAME, patience=QUERY) as session:
+        with Session(dsn, schema, _NAME, patience=QUERY) as session:
             facts = _facts(session)
     except DatabaseUnavailable as error:
         unread = Unread("the database does not answer")
@@ -154,24 +154,20 @@ def _answer(session: Session, inquiry: Inquiry[T], before: str = UNCOMPILED) -> 
     )
 
 
-def _plain(sql: str) -> _Read:
-    """Return a reader of the rows of a query."""
-    return lambda schema: ask(sql.format(schema=schema))
+def _plain(sql: str, schema: str) -> Inquiry[Any]:
+    """Query the rows of a statement."""
+    return ask(sql.format(schema=schema))
 
 
-def _of_all_sessions(sql: str) -> _Read:
-    """Return a reader of the rows of a query about all sessions of the server."""
-
-    def read(schema: str) -> Inquiry[Any]:
-        [role] = yield Question("select pg_has_role('pg_read_all_stats', 'usage') as may_see")
-        if role["may_see"]:
-            return (yield Question(sql.format(schema=schema)))
-        return Unread(
-            "this role may not see the sessions of others; grant pg_read_all_stats to it, or"
-            " connect as another role"
-        )
-
-    return read
+def _of_all_sessions(sql: str, schema: str) -> Inquiry[Any]:
+    """Query the rows of a statement about all sessions of the server."""
+    [role] = yield Question("select pg_has_role('pg_read_all_stats', 'usage') as may_see")
+    if role["may_see"]:
+        return (yield Question(sql.format(schema=schema)))
+    return Unread(
+        "this role may not see the sessions of others; grant pg_read_all_stats to it, or"
+        " connect as another role"
+    )
 
 
 def _schema_version(schema: str) -> Inquiry[Any]:
@@ -195,32 +191,20 @@ def _other_functions(schema: str) -> Inquiry[Any]:
     return ask(query, (names, signatures, digests, version, version))
 
 
-def _missing(sql: str, *kinds: str) -> _Read:
-    """Return a reader of the objects of some kinds that a schema of this release lacks."""
-
-    def read(schema: str) -> Inquiry[Any]:
-        found = yield Question(sql.format(schema=schema))
-        needed = Counter(line for line in needed_objects() if line.startswith(kinds))
-        if found and found[0]["number"] != latest_version():
-            return []
-        return [{"name": name} for name in needed - Counter(row["object"] for row in found)]
-
-    return read
+def _missing(sql: str, kinds: tuple[str, ...], schema: str) -> Inquiry[Any]:
+    """Query the objects of some kinds that a schema of this release lacks."""
+    found = yield Question(sql.format(schema=schema))
+    needed = Counter(line for line in needed_objects() if line.startswith(kinds))
+    if found and found[0]["number"] != latest_version():
+        return []
+    return [{"name": name} for name in needed - Counter(row["object"] for row in found)]
 
 
-def _strays(schema: str) -> Inquiry[Any]:
-    return ask(STRAYS, (schema,))
-
-
-def _compared_rights(sql: str) -> _Read:
-    """Return a reader that compares the rights of txqueue's roles with those granted to them."""
-
-    def read(schema: str) -> Inquiry[Any]:
-        pairs = list(_granted(schema))
-        columns = ([role for role, _ in pairs], [name for _, name in pairs])
-        return ask(sql.format(schema=schema), columns)
-
-    return read
+def _compared_rights(sql: str, schema: str) -> Inquiry[Any]:
+    """Compare the rights of txqueue's roles with those granted to them."""
+    pairs = list(_granted(schema))
+    columns = ([role for role, _ in pairs], [name for _, name in pairs])
+    return ask(sql.format(schema=schema), columns)
 
 
 def _granted(schema: str) -> Iterator[tuple[str, str]]:
@@ -229,11 +213,6 @@ def _granted(schema: str) -> Iterator[tuple[str, str]]:
     for list_name, names in _GRANTED.findall(sql):
         for name in re.findall(r"\w+", names) if list_name in _LISTS else ():
             yield f"{schema}_{_LISTS[list_name]}", name
-
-
-def _other_settings(_: str) -> Inquiry[Any]:
-    """Return what stays as the role or database has it, as behind a pooler nothing is set."""
-    return ask(statements.OTHER_SETTINGS, as_arrays(PLAIN_SETTINGS))
 
 
 def _runnable(schema: str) -> Inquiry[Any]:
@@ -261,16 +240,19 @@ def _notifications(dsn: str) -> Sequence[Mapping[str, Any]] | Unread:
 
 
 FACTS: Final[Mapping[str, _Read]] = {
-    **{name: _plain(sql) for name, sql in statements.PLAIN.items()},
-    **{name: _of_all_sessions(sql) for name, sql in statements.NEEDS_ALL_SESSIONS.items()},
+    **{name: partial(_plain, sql) for name, sql in statements.PLAIN.items()},
+    **{name: partial(_of_all_sessions, sql) for name, sql in statements.NEEDS_ALL_SESSIONS.items()},
     "schema_version": _schema_version,
-    "missing_objects": _missing(statements.OBJECTS, "table ", "sequence ", "column ", "index "),
-    "missing_rows": _missing(statements.ROWS, "row"),
-    "strays": _strays,
+    "missing_objects": partial(
+        _missing, statements.OBJECTS, ("table ", "sequence ", "column ", "index ")
+    ),
+    "missing_rows": partial(_missing, statements.ROWS, ("row",)),
+    "strays": lambda schema: ask(STRAYS, (schema,)),
     "other_functions": _other_functions,
-    "excess_rights": _compared_rights(statements.EXCESS_RIGHTS),
-    "lacking_rights": _compared_rights(statements.LACKING_RIGHTS),
-    "other_settings": _other_settings,
+    "excess_rights": partial(_compared_rights, statements.EXCESS_RIGHTS),
+    "lacking_rights": partial(_compared_rights, statements.LACKING_RIGHTS),
+    # What stays as the role or database has it, as behind a pooler nothing is set.
+    "other_settings": lambda _: ask(statements.OTHER_SETTINGS, as_arrays(PLAIN_SETTINGS)),
     "nodes": about_nodes,
     "live": _runnable,
     "blocked_jobs": _blocked,
