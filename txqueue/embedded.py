@@ -78,7 +78,7 @@ class EmbeddedServer:
 
     def __init__(
         self,
-        folder: Path | None = None,
+        folder: Path | str | None = None,
         version: int = 18,
         settings: Mapping[str, str] = MappingProxyType({}),
         bin_path: Path | None = None,
@@ -92,7 +92,7 @@ class EmbeddedServer:
             settings: PostgreSQL settings that override `DEFAULTS`.
             bin_path: The folder with the programs of an installed server, instead of the wheel's.
         """
-        self._folder = folder
+        self._folder = Path(folder) if folder else None
         self._version = version
         self._settings = {**DEFAULTS, **settings}
         self._bin_path = bin_path

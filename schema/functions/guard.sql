@@ -59,6 +59,7 @@ declare
     held     version_failure;
     attempts jsonb;
     reopened bigint[];
+    today    constant timestamptz := date_trunc('day', clock_timestamp(), 'UTC');
     returned integer := 0;
 begin
     for held in
@@ -80,6 +81,14 @@ begin
                        is not true
                  order by job_id limit at_most) as few;
         reopened := reopen(array(select jsonb_object_keys(attempts)::bigint));
+        returned := returned + cardinality(reopened);
+        -- What a node had claimed by then has come back by itself, with the attempts.
+        select coalesce(attempts, '{}') || coalesce(jsonb_object_agg(job_id, attempt), '{}'), reopened || coalesce(array_agg(job_id), '{}')
+          into attempts, reopened from job
+         where state = 'ready' and attempt > 0 and work_type = held.work_type and job_id <> all (reopened) and job_id in (
+               select job_id from failed_attempt as run
+                where run.at >= today and run.ctid >= last_pages('failed_attempt', today, 128)
+                  and run.restarted_by is null and is_run_of(run, held));
         with given as (
             update failed_attempt as run set restarted_by = 'the deploy guard'
              where run.job_id = any (reopened) and run.restarted_by is null and is_run_of(run, held)
@@ -89,7 +98,6 @@ begin
         )
         update job set attempt = greatest(0, (attempts ->> job.job_id::text)::bigint - spent.runs)
           from spent where job.job_id = spent.job_id and job.state in ('waiting', 'ready');
-        returned := returned + cardinality(reopened);
     end loop;
     if returned > 0 then
         perform wake_masters(returned);

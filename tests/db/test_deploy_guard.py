@@ -142,6 +142,22 @@ def test_jobs_that_cannot_be_opened_keep_no_others_back(new: Version) -> None:
     assert new.session.job(blocked)["state"] == "failed"
 
 
+def test_a_job_that_was_claimed_at_the_hold_gets_its_attempts_back(new: Version) -> None:
+    """Its node releases it unstarted; only what the kind that holds the type has spent."""
+    (job_id,) = new.session.enqueue({})
+    for error in ("ValueError: x", "KeyError: 'a'"):
+        new.session.value("select retried from txqueue.retry(%s, 'me')", [job_id])
+        new.end(new.session.claim(1)[0], error, "retry")
+    new.session.value("select retried from txqueue.retry(%s, 'me')", [job_id])
+    (claimed,) = new.session.claim(1)
+    new.runs(*["KeyError: 'a'"] * 2)
+    assert new.look()
+    new.session.release(claimed.assignment)
+    for _ in range(2):
+        new.look()
+        assert new.session.job(job_id)["attempt"] == 1
+
+
 def test_what_redacted_work_says_is_not_shown(new: Version) -> None:
     """Its messages may have what its payload has."""
     new.session.publish("test.kind", policy={"redacted": True})

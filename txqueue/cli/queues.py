@@ -98,7 +98,11 @@ def _stop(row: Mapping[str, Any]) -> Any:
 
 def _details(act: Mapping[str, Any]) -> str:
     """Return the details of an act, without job numbers, which only --json shows."""
-    return ", ".join(f"{name} {value}" for name, value in act["detail"].items() if name != "jobs")
+    told = {name: value for name, value in act["detail"].items() if value and name != "jobs"}
+    return ", ".join(
+        f"{name} {' '.join(value) if isinstance(value, list) else value}"
+        for name, value in told.items()
+    )
 
 
 _USUAL = {"burst": 1, "share": 1, "reserve": 0}

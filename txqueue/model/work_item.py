@@ -50,11 +50,9 @@ class WorkItem:
         priority: 0 to 9; higher runs first.
         weight: The share of a worker's capacity that a job takes; at least 1.
         retry: Whether and when a job runs again after a failed attempt.
-        timeout: The longest time of an attempt, in seconds or as a timedelta; None for no limit.
+        timeout: The longest time of an attempt, in seconds; None for no limit.
         heartbeat: The longest time, in seconds, between two calls of ``job.beat()`` or
-            ``job.progress()``; an attempt that exceeds it fails as hung. None for no limit. A
-            handler that blocks its process cannot be interrupted this way (see ``--kill-stuck``),
-            and a function in a thread goes on after its attempt has failed.
+            ``job.progress()``; an attempt that exceeds it fails as hung. None for no limit.
         runtime: How ``perform`` is run.
         group_limit: How many jobs of a group may run at a time; an operator may override it.
         group_rate: How fast jobs of each group may start; None for no limit. A class that

@@ -20,6 +20,8 @@ def install() -> None:
         ConfigurationError: When Sentry's SDK is not installed.
     """
     try:
+        from sentry_sdk.integrations.logging import ignore_logger
+
         from txqueue.sentry.reports import REPORTS
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "sentry_sdk":
@@ -27,5 +29,8 @@ def install() -> None:
         raise ConfigurationError(
             "reports to Sentry need its SDK", "install it: pip install 'txqueue[sentry]'"
         ) from None
+    # They log failures of tasks, which are issues already.
+    for name in ("django.tasks", "django_tasks"):
+        ignore_logger(name)
     trace_with(REPORTS)
     on_failure(REPORTS.note)

@@ -55,6 +55,7 @@ def drain(
 
     The jobs are claimed, run and ended as on a node, over the test's connection and in its
     transaction, which stays open. Those that they enqueue, and those that wait for them, run too.
+    `Throttled` postpones its own job only.
 
     Args:
         where: The jobs to begin with: a class or task, a mapping of what `assert_enqueued` takes as

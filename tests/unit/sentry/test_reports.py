@@ -1,5 +1,6 @@
 """What Sentry gets of runs and calls: asked of its own SDK, whose transport keeps what it sends."""
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,6 +53,15 @@ def sentry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
     yield kept
     sentry_sdk.get_client().close()
     sentry_sdk.get_global_scope().set_client(None)
+
+
+def test_what_django_logs_of_a_failure_is_no_second_issue(sentry: Kept) -> None:
+    """Of its tasks; other loggers are reported as before."""
+    handler = sentry_sdk.integrations.logging.EventHandler()
+    for name in ("django.tasks", "django_tasks", "shop"):
+        handler.handle(logging.makeLogRecord({"name": name, "levelno": logging.ERROR}))
+    [event] = sentry.of("event")
+    assert event["logger"] == "shop"
 
 
 async def fails(_: Any, job: RunningJob) -> None:
