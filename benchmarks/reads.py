@@ -49,9 +49,9 @@ VALUES = (
 BY_SQL = {
     "insert": """insert into {0}.bare_jobs (job_id, rank, not_before, enqueued_at, weight, priority,
         lane, state, work_type, queue, payload) select nextval('{0}.job_id'), now(), now(), now(),
-        1, 4, 0, 'ready', work_type, 'default', payload from (%s) as given""",
-    "enqueue_many": "select {0}.enqueue_many(jsonb_agg(to_jsonb(given))) from (%s) as given",
-    "enqueue": "select count({0}.enqueue(work_type, payload)) from (%s) as given",
+        1, 4, 0, 'ready', work_type, 'default', payload from (%s) as its""",
+    "enqueue_many": "select {0}.enqueue_many(min(work_type), array_agg(payload)) from (%s) as its",
+    "enqueue": "select count({0}.enqueue(work_type, payload)) from (%s) as its",
 }
 
 

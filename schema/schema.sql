@@ -112,6 +112,7 @@ enqueue(work_type character varying, payload jsonb, queue text = null, priority 
     after_any_end boolean = null) returns bigint;  -- enqueue, worker
 enqueue_checked(jobs jsonb) returns bigint[];  -- enqueue, worker
 enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
+enqueue_many(work_type text, payloads jsonb[], arguments jsonb = null) returns bigint[];  -- enqueue, worker
 
 -- enqueue_checks
 is_read_in_clear(its_type text) returns boolean;  -- read, worker
@@ -145,6 +146,7 @@ drop_archived(its_leaf text) returns boolean;  -- worker
 end_archive(its_leaf text, its_attempt integer, its_location text, its_jobs bigint, its_checksum text)
     returns boolean;  -- worker
 ensure_history() returns text[];  -- worker
+find_actions(its_id bigint) returns setof action;  -- read, worker
 find_archived(its_id bigint) returns table(state job_state, day date, location text);  -- read, worker
 find_attempts(its_id bigint) returns setof failed_attempt;  -- read, worker
 find_job(its_id bigint) returns setof job;  -- read, worker

@@ -194,6 +194,16 @@ begin
 end $$;
 comment on function txqueue.enqueue_many(jsonb) is 'Enqueue many jobs in the caller''s transaction.';
 
+-- The same for jobs of one type that differ by their payloads only; their other arguments are keys of an object.
+create or replace function txqueue.enqueue_many(work_type text, payloads jsonb[], arguments jsonb default null) returns bigint[]
+language sql volatile security definer
+as $$
+    select enqueue_many(coalesce(
+               jsonb_agg(coalesce(arguments, '{}') || jsonb_build_object('work_type', work_type, 'payload', payload)), '[]'))
+      from unnest(payloads) as payload
+$$;
+comment on function txqueue.enqueue_many(text, jsonb[], jsonb) is 'Enqueue many jobs of one type in the caller''s transaction.';
+
 -- Enqueues an array of jobs for enqueue_many(), and for clients that write no other keys: the search for such
 -- keys costs a twentieth of what it takes to write the jobs.
 -- The jobs are the outer side of a nested loop, which keeps their order; a hash join reversed it.

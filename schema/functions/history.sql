@@ -287,6 +287,17 @@ begin
     return query select * from failed_attempt where job_id = its_id;
 end $$;
 
+-- Finds the acts of operators on a job, by the index: another way reads the details of other acts, of which one may be damaged.
+create or replace function txqueue.find_actions(its_id bigint) returns setof txqueue.action
+language plpgsql stable security definer
+set enable_seqscan = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return query select * from action
+                  where action_id = any(array(select action_id from action where detail -> 'jobs' @> to_jsonb(its_id)));
+end $$;
+
 -- Finds an archived job by its number: its state, the day on which it ended, and the archive that has it. Of days that
 -- an earlier release has archived, the numbers are not known.
 create or replace function txqueue.find_archived(its_id bigint) returns table (state txqueue.job_state, day date, location text)

@@ -13,11 +13,11 @@ declare
         'rotate', 'refresh_backlog_flags', 'ensure_history', 'explain_facts', 'explain_each', 'pause', 'resume', 'set_limit', 'cancel', 'restart', 'retry', 'set_priority', 'move', 'reschedule', 'edit', 'delete_jobs', 'undo', 'drain_node',
         'ensure_workset', 'fill_workset', 'start_workset', 'retry_workset', 'request_end_notices', 'next_part', 'end_part', 'split_workset_part', 'lock_next_cut', 'add_parts', 'end_slot',
         'undrain_node', 'history_due', 'hold_archiving', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures', 'discard_failures',
-        'stats', 'find_job', 'find_attempts', 'find_archived', 'chart', 'note_minute', 'measure_minute', 'due_schedules', 'find_met_conditions', 'is_input', 'tick', 'start_missed_cooldowns', 'put_schedule', 'edit_schedule',
+        'stats', 'find_job', 'find_actions', 'find_attempts', 'find_archived', 'chart', 'note_minute', 'measure_minute', 'due_schedules', 'find_met_conditions', 'is_input', 'tick', 'start_missed_cooldowns', 'put_schedule', 'edit_schedule',
         'coalesce_into', 'enqueue_by_operator', 'repeat', 'repeat_archived', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs', 'failure_kinds', 'updated_at',
         'readable_json', 'readable_text', 'find_damage', 'scheduled_keys', 'silent_jobs', 'is_read_in_clear', 'row_locker', 'lacking_right',
         'guard_versions', 'return_held', 'release_type'];
-    reading   constant text[] := array['identity', 'explain_facts', 'explain_each', 'backlog', 'demand', 'schedule_runs', 'stats', 'find_job', 'find_attempts', 'find_archived', 'chart', 'failure_kinds', 'lagging_sequences', 'updated_at', 'readable_json', 'readable_text', 'find_damage', 'scheduled_keys', 'silent_jobs', 'is_read_in_clear', 'row_locker', 'lacking_right'];
+    reading   constant text[] := array['identity', 'explain_facts', 'explain_each', 'backlog', 'demand', 'schedule_runs', 'stats', 'find_job', 'find_actions', 'find_attempts', 'find_archived', 'chart', 'failure_kinds', 'lagging_sequences', 'updated_at', 'readable_json', 'readable_text', 'find_damage', 'scheduled_keys', 'silent_jobs', 'is_read_in_clear', 'row_locker', 'lacking_right'];
     its_role text;
     signature regprocedure;
     grantee   text;

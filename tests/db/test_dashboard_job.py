@@ -202,8 +202,8 @@ async def test_a_page_of_many_members_and_steps_reads_few_rows(
     counts = []
     query = ConnectionPool.query_dicts
 
-    async def counting(pool: ConnectionPool, sql: str, parameters: Any) -> Any:
-        counts.append(len(rows := await query(pool, sql, parameters)))
+    async def counting(pool: ConnectionPool, *asked: Any) -> Any:
+        counts.append(len(rows := await query(pool, *asked)))
         return rows
 
     monkeypatch.setattr(ConnectionPool, "query_dicts", counting)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg2
 import pytest
 from attrs import define
 from hypothesis import given
@@ -190,6 +191,21 @@ def test_many_jobs_of_a_type_become_ready_in_parts(node: Master) -> None:
     assert node.publish("enqueue.unknown") == 10_000
     assert node.value("select next_end from txqueue.heartbeat(%s, 0)", node.incarnation) is None
     assert node.waiting("type") == []
+
+
+def test_payloads_of_one_type_are_enqueued_together(node: Master) -> None:
+    """In their order, with the arguments that they share; those of null are their defaults."""
+    many = "select txqueue.enqueue_many('enqueue.same', %s::jsonb[], %s)"
+    payloads = [json.dumps({"n": number}) for number in range(3)]
+    ids = node.value(many, payloads, json.dumps({"queue": "mail", "work_type": "other"}))
+    assert [node.job(job_id)["payload"] for job_id in ids] == [{"n": 0}, {"n": 1}, {"n": 2}]
+    assert {(node.job(each)["work_type"], node.job(each)["queue"]) for each in ids} == {
+        ("enqueue.same", "mail")
+    }
+    assert [len(node.value(many, given, None)) for given in ([], payloads[:1])] == [0, 1]
+    with pytest.raises(psycopg2.Error, match="payload"):
+        node.value(many, [*payloads, None], None)
+    assert node.states() == {"waiting": 4}
 
 
 def test_nodes_that_start_together_do_not_wait_for_each_other(node: Master, other: Master) -> None:

@@ -29,6 +29,7 @@ READING = [
     "explain_each",
     "explain_facts",
     "failure_kinds",
+    "find_actions",
     "find_archived",
     "find_attempts",
     "find_damage",

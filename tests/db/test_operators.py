@@ -152,6 +152,23 @@ async def test_a_job_and_what_was_done_to_it(pool: ConnectionPool, node: Master)
             await operations.find(inquiry)
 
 
+async def test_a_job_that_is_read_again_and_again(pool: ConnectionPool, node: Master) -> None:
+    """Its statement is prepared, is as bounded as before, and shows what has changed."""
+    operations = Operations(pool, "txqueue")
+    (job_id,) = node.enqueue({})
+    before = [await operations.find(about_job("txqueue", job_id)) for _ in range(6)]
+    prepared = "select count(*) from pg_prepared_statements where statement like '%find_actions%'"
+    assert await pool.query(prepared) == [(1,)]
+    await operations.act("cancel", {"ids": [job_id], "who": "ann"})
+    after = await operations.find(about_job("txqueue", job_id))
+    assert [job["state"] for job in (*before, after)] == ["ready"] * 6 + ["cancelled"]
+    node.connection.autocommit = False
+    node.cursor.execute("lock table txqueue.action in access exclusive mode")
+    with pytest.raises(Refused, match="locked"):
+        await Operations(pool, "txqueue", patience=1).find(about_job("txqueue", job_id))
+    node.connection.rollback()
+
+
 async def test_the_signal_of_an_operator_to_an_encrypted_type(
     pool: ConnectionPool, node: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,10 +27,10 @@ class _Statements:
         return self._session.rows(sql, parameters)
 
     async def query_dicts(
-        self, sql: str, parameters: Sequence[object] = ()
+        self, sql: str, parameters: Sequence[object] = (), before: str = ""
     ) -> list[dict[str, Any]]:
         """Run a statement and return its rows as dictionaries."""
-        return self._session.dicts(sql, parameters)
+        return self._session.dicts(before + sql, parameters)
 
 
 @frozen
@@ -38,11 +38,11 @@ class _Trial(_Statements):
     """Runs statements in a transaction that is rolled back; one that reads leaves it writable."""
 
     async def query_dicts(
-        self, sql: str, parameters: Sequence[object] = ()
+        self, sql: str, parameters: Sequence[object] = (), before: str = ""
     ) -> list[dict[str, Any]]:
         """Run a statement that reads, and return its rows as dictionaries."""
         self._session.rows("savepoint reading")
-        rows = self._session.dicts(sql, parameters)
+        rows = self._session.dicts(before + sql, parameters)
         self._session.rows("rollback to savepoint reading")
         return rows
 

@@ -236,10 +236,12 @@ class Connection:
         self._is_beginning = is_beginning
         return rows
 
-    async def _executed_often(self, sql: str, parameters: Sequence[object], then: str = "") -> Any:
+    async def _executed_often(
+        self, sql: str, parameters: Sequence[object], then: str = "", before: str = ""
+    ) -> Any:
         try:
             execution = self._prepared.execution(sql) or await self._prepare(sql)
-            return await self._executed(execution + then, parameters)
+            return await self._executed(before + execution + then, parameters)
         except UNPREPARED:
             # The prepared statement was discarded, or returns other columns since a migration, or
             # there is an undetected pooler.
@@ -249,7 +251,7 @@ class Connection:
                     "the server no longer has a statement that this connection had prepared",
                     "retry the transaction: this will not happen twice",
                 ) from None
-            return await self._executed(sql + then, parameters)
+            return await self._executed(before + sql + then, parameters)
 
     async def _prepare(self, sql: str) -> str:
         """Prepare a statement if it is due; return the statement to send in its place."""
@@ -265,10 +267,19 @@ class Connection:
         return not self._pooled
 
     async def query_dicts(
-        self, sql: str, parameters: Sequence[object] = ()
+        self, sql: str, parameters: Sequence[object] = (), before: str = ""
     ) -> list[dict[str, Any]]:
-        """Run one statement and return its rows as dictionaries by column name."""
-        cursor = await self._executed(sql, parameters)
+        """Run one statement and return its rows as dictionaries by column name.
+
+        Args:
+            sql: The statement.
+            parameters: The values for the ``%s`` placeholders.
+            before: Settings to send in the same message, if the statement is to be prepared.
+        """
+        if before:
+            cursor = await self._executed_often(sql, parameters, before=before)
+        else:
+            cursor = await self._executed(sql, parameters)
         names = [column.name for column in cursor.description]
         return [nested(names, row) for row in cursor.fetchall()]
 

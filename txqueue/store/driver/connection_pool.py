@@ -128,10 +128,10 @@ class ConnectionPool:
         return await self.lend(lambda connection: connection.query_often(sql, parameters))
 
     async def query_dicts(
-        self, sql: str, parameters: Sequence[object] = ()
+        self, sql: str, parameters: Sequence[object] = (), before: str = ""
     ) -> list[dict[str, Any]]:
-        """Run one statement in a transaction of its own and return its rows as dictionaries."""
-        return await self.lend(lambda connection: connection.query_dicts(sql, parameters))
+        """Run one statement in a transaction of its own; see `Connection.query_dicts`."""
+        return await self.lend(lambda connection: connection.query_dicts(sql, parameters, before))
 
     def trim(self, most: int) -> None:
         """Close idle connections beyond a number."""

@@ -21,10 +21,11 @@ T = TypeVar("T")
 
 @frozen
 class Question:
-    """A statement that only reads, and its parameters."""
+    """A statement that only reads, and its parameters; a node prepares frequent ones."""
 
     sql: str
     parameters: Sequence[object] = ()
+    is_frequent: bool = False
 
 
 Inquiry = Generator[Question, Rows, T]

@@ -55,15 +55,15 @@ def about_one_job(schema: str, job_id: int) -> Inquiry[Job | None]:
         (job_id,),
     )
     for row in rows:
-        attempts = tuple(map(_attempt, row.pop("attempts") or ()))
-        return evolve(Job.from_row(row), attempts=attempts)
+        attempts = [read_row(text, "began", "ended") for text in row.pop("attempts") or ()]
+        return evolve(Job.from_row(row), attempts=tuple(Attempt(**each) for each in attempts))
     return None
 
 
-def _attempt(text: str) -> Attempt:
+def read_row(text: str, *moments: str) -> dict[str, Any]:
+    """Return a row that a statement has returned as JSON; the columns named have moments."""
     values = json.loads(text)
-    moments = {name: _moment(values[name]) for name in ("began", "ended")}
-    return Attempt(**{**values, **moments})
+    return {**values, **{name: _moment(values[name]) for name in moments}}
 
 
 def _moment(text: str | None) -> datetime | None:

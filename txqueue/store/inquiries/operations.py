@@ -50,9 +50,9 @@ class Queries(Protocol):
         """Run one statement and return its rows."""
 
     async def query_dicts(
-        self, sql: str, parameters: Sequence[object] = ()
+        self, sql: str, parameters: Sequence[object] = (), before: str = ""
     ) -> list[dict[str, Any]]:
-        """Run one statement and return its rows as dictionaries."""
+        """Run one statement and return its rows as dictionaries; see `Connection.query_dicts`."""
 
 
 class Operations:
@@ -94,8 +94,10 @@ class Operations:
                 return await aanswer(inquiry, self._rows)
 
     def _rows(self, question: Question) -> Awaitable[Rows]:
-        sql = self._bound + TO_READ + question.sql
-        return self._pool.query_dicts(sql, question.parameters)
+        before = self._bound + TO_READ
+        if question.is_frequent:
+            return self._pool.query_dicts(question.sql, question.parameters, before)
+        return self._pool.query_dicts(before + question.sql, question.parameters)
 
     async def act(
         self, name: str, arguments: Mapping[str, object], identity: str | None = None

@@ -7,9 +7,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, TypeVar
-
-from attrs import evolve
+from typing import Any
 
 from txqueue.errors import JobNotFound, Refused
 from txqueue.model.job_filters import tags_of
@@ -17,15 +15,15 @@ from txqueue.model.storable import read_json
 from txqueue.policy.findings.explanation import Explanation, explain
 from txqueue.policy.findings.status import hidden_values
 from txqueue.policy.stages import with_stages, without_stages
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, ask, together
+from txqueue.store.inquiries.inquiry import Inquiry, Question, ask
+from txqueue.store.inquiries.jobs import read_row
 from txqueue.store.reads.job_search import LISTED
-from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.schedule_list import workset_of
 from txqueue.store.reads.steps import WAIT, with_wait
 
-_NAMING = """
-    action_id = any(array(
-        select action_id from {schema}.action where detail -> 'jobs' @> to_jsonb(%s::bigint)))
+_ACTS = """
+    select action_id, at, who, what, subject, {schema}.readable_json(detail) as detail,
+           former is not null and at > clock_timestamp() - interval '1 hour' as may_undo
 """
 
 
@@ -42,16 +40,11 @@ def about_actions(
     """
     conditions = {"action_id < %s": before, "subject = %s": subject}
     values = {condition: value for condition, value in conditions.items() if value is not None}
-    return _found(schema, " and ".join(values) or "true", *values.values(), limit)
-
-
-def _found(schema: str, condition: str, *parameters: object) -> Inquiry[Rows]:
+    where = " and ".join(values) or "true"
     return ask(
-        f"select action_id, at, who, what, subject, {schema}.readable_json(detail) as detail,"
-        " former is not null and at > clock_timestamp() - interval '1 hour' as may_undo"
-        f" from {schema}.action"
-        f" where {condition} order by action_id desc limit %s",
-        parameters,
+        f"{_ACTS.format(schema=schema)} from {schema}.action where {where}"
+        " order by action_id desc limit %s",
+        (*values.values(), limit),
     )
 
 
@@ -149,12 +142,21 @@ _TOLD = (
     *("options", "payload", "result", "progress", "error", "damage", "policy"),
     *("actions", "attempts", "stages", "workset", "wait", "at"),
 )
-# How many of the latest acts on a job are returned with it.
-_ACTIONS_TOLD = 20
-_ATTEMPTS_TOLD = 20
-# By its index: other ways read the details of acts on other jobs, of which one may be damaged.
-_BY_INDEX = "set local enable_seqscan = off; "
-T = TypeVar("T")
+# The latest acts on a job and its latest attempts, as JSON, so that one statement returns all.
+_BESIDE = f"""
+    array(select row_to_json(act)::text from (
+        {_ACTS} from {{schema}}.find_actions({{job_id}}) order by action_id desc limit 20
+    ) as act) as actions,
+    array(select row_to_json(run)::text from (
+        select attempt, began, at, run.node_id, name as node,
+               left({{schema}}.readable_text(error), 1000) as error, error_class,
+               {{schema}}.readable_text(log) as log,
+               {{schema}}.readable_text(restarted_by) as restarted_by
+          from {{schema}}.find_attempts({{job_id}}) as run
+          left join {{schema}}.node_info using (node_id) order by at desc limit 20
+    ) as run) as attempts,
+    clock_timestamp() as at
+"""
 
 
 def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
@@ -165,11 +167,12 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
     """
     rows = yield Question(
         f"select {LISTED.format(schema=schema)}, {_WHOLE.format(schema=schema)}, kind.policy,"
-        f" {WAIT.format(schema=schema)}"
+        f" {WAIT.format(schema=schema)}, {_BESIDE.format(schema=schema, job_id='job.job_id')}"
         f" from {schema}.find_job(%s) as job"
         f" left join {schema}.node_info as node on node.node_id = job.node_id"
         f" left join {schema}.work_type as kind on kind.work_type = job.work_type",
         (job_id,),
+        is_frequent=True,
     )
     if not rows:
         raise _no_job(job_id)
@@ -206,57 +209,30 @@ def about_archived_job(schema: str, job: Mapping[str, Any]) -> Inquiry[dict[str,
     """
     [extra] = yield Question(
         f"select (select name from {schema}.node_info where node_id = %s) as node,"
-        f" (select policy from {schema}.work_type where work_type = %s) as policy",
-        (job["node_id"], job["work_type"]),
+        f" (select policy from {schema}.work_type where work_type = %s) as policy,"
+        f" {_BESIDE.format(schema=schema, job_id='%s')}",
+        (job["node_id"], job["work_type"], job["job_id"], job["job_id"]),
     )
     document = yield from _told(schema, {**dict.fromkeys((*_OF_A_JOB, *_TOLD)), **job, **extra})
     return {**{name: document[name] for name in (*_OF_A_JOB, *_TOLD)}, "archived": True}
 
 
 def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
-    """Add to a job's row its data from other tables."""
-    job_id = row["job_id"]
+    """Read the JSON of a job's row, and add what is derived from it."""
     values = {name: read_json(row[name]) for name in ("options", "payload", "result", "progress")}
     values |= hidden_values(row["policy"], values["options"], values["progress"])
-    failed = ask(
-        "select attempt, began, at, failed.node_id, name as node,"
-        f" left({schema}.readable_text(error), 1000) as error, error_class,"
-        f" {schema}.readable_text(log) as log, {schema}.readable_text(restarted_by) as restarted_by"
-        f" from {schema}.find_attempts(%s) as failed left join {schema}.node_info using (node_id)"
-        " order by at desc limit %s",
-        (job_id, _ATTEMPTS_TOLD),
-    )
-    acts, attempts, workset, now = yield from _by_index(
-        together(
-            _found(schema, _NAMING.format(schema=schema), job_id, _ACTIONS_TOLD),
-            failed,
-            workset_of(schema, row["work_type"]),
-            about_clock(),
-        )
-    )
     options, stages = without_stages(values["options"])
+    attempts = [read_row(text, "began", "at") for text in reversed(row["attempts"])]
     details = {
         "options": options,
         "tags": dict(tags_of(values["options"])) or None,
-        "actions": acts,
-        "attempts": with_stages(attempts[::-1], stages, row["work_type"]),
+        "actions": [read_row(text, "at") for text in row["actions"]],
+        "attempts": with_stages(attempts, stages, row["work_type"]),
         "stages": stages,
-        "workset": workset,
+        "workset": (yield from workset_of(schema, row["work_type"])),
         "archived": False,
     }
-    return {**row, **values, **details, "at": now}
-
-
-def _by_index(inquiry: Inquiry[T]) -> Inquiry[T]:
-    """Run an inquiry whose questions scan no whole table."""
-    rows: Any = None
-    while True:
-        try:
-            question = inquiry.send(rows)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        rows = yield evolve(question, sql=f"{_BY_INDEX}{question.sql}")
+    return {**row, **values, **details}
 
 
 def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:

@@ -37,7 +37,7 @@ class Pool:
         self.answer = answer
         self.statements: list[str] = []
 
-    def query(self, sql: str, parameters: Any = ()) -> Deferred[Any]:
+    def query(self, sql: str, parameters: Any = (), before: str = "") -> Deferred[Any]:
         """Answer."""
         self.statements.append(sql % tuple(map(repr, parameters)))
         if isinstance(self.answer, Exception):
