@@ -11,6 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 
+from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError, maybeDeferred
 from twisted.internet.interfaces import IReactorProcess
 
@@ -63,6 +64,7 @@ class IClientReactor(IStoreReactor, INetworkReactor, IReactorProcess):
     """The reactor as a queue needs it."""
 
 
+@define(eq=False, repr=False, slots=False)
 class WorkQueue:
     """Enqueues work, reads jobs and waits for them; made by `connect`.
 
@@ -78,21 +80,17 @@ class WorkQueue:
         schedules: The schedules of recurring work, by name: list, pause, resume, remove, run now.
     """
 
-    def __init__(
-        self,
-        pool: ConnectionPool,
-        schema: str,
-        reactor: IClientReactor,
-        membership: Membership | None = None,
-        dsn: str | None = None,
-    ) -> None:
-        self._pool = pool
-        self.membership = membership
-        self._schema = checked_name(schema)
-        self._reactor = reactor
-        self._worksets = Worksets(pool, self._schema)
-        self.schedules = Schedules(pool, self._schema)
-        self._notifications = EndNotifications(reactor, dsn, pool, self._schema)
+    _pool: ConnectionPool
+    _schema: str = field(converter=checked_name)
+    _reactor: IClientReactor
+    membership: Membership | None = None
+    _dsn: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        pool, schema, reactor = self._pool, self._schema, self._reactor
+        self._worksets = Worksets(pool, schema)
+        self.schedules = Schedules(pool, schema)
+        self._notifications = EndNotifications(reactor, self._dsn, pool, schema)
         self._waiter = EndWaiter(reactor, self._ended_of, self._notifications.needed)
         self._notifications.on_ends = self._waiter.note_ends
         self._archive = ArchiveProcess(reactor)

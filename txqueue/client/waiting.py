@@ -23,11 +23,12 @@ from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.system.clock import Clock, Timer
 
 
+@define(eq=False, repr=False, slots=False)
 class EndNotifications:
     """Receives the ends of jobs while callers wait; if this fails, callers notice ends by polling.
 
     Args:
-        reactor: Schedules the renewals and watches the connection's socket.
+        clock: Schedules the renewals and watches the connection's socket.
         dsn: The database; None to not listen.
         pool: Lends the connection on which announcements are requested.
         schema: The name of the schema.
@@ -38,21 +39,18 @@ class EndNotifications:
 
     log = Logger()
 
-    def __init__(
-        self,
-        reactor: IStoreReactor,
-        dsn: str | None,
-        pool: ConnectionPool,
-        schema: str,
-    ) -> None:
-        self._clock = reactor
-        self._pool = pool
-        self._schema = schema
-        self.on_ends: Callable[[frozenset[int] | None], None] = lambda _: None
-        self._listener = Listener(reactor, dsn or "", f"{schema}_ended", self._receive)
+    _clock: IStoreReactor
+    _dsn: str | None
+    _pool: ConnectionPool
+    _schema: str
+    on_ends: Callable[[frozenset[int] | None], None] = lambda _: None
+
+    def __attrs_post_init__(self) -> None:
+        channel = f"{self._schema}_ended"
+        self._listener = Listener(self._clock, self._dsn or "", channel, self._receive)
         self._requested_at = float("-inf")
         self._request: Deferred[None] | None = None
-        self._is_stopped = dsn is None
+        self._is_stopped = self._dsn is None
 
     def needed(self) -> None:
         """Request announcements for the next seconds, in the background."""

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from functools import lru_cache
 from string import Formatter
 from types import SimpleNamespace, new_class
-from typing import Any, ClassVar, Final, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, Final, TypeVar, Unpack
 
 import attrs
 
 from txqueue.django import runs
 from txqueue.django.framework import InvalidTask, changes_of, declared_task, normalize_json
 from txqueue.errors import InvalidWork, UnknownWorkType
-from txqueue.model.job_policy import Priority, Rate, Retry, Runtime, UniqueMode
+from txqueue.model.job_policy import JobPolicy, Priority, Retry, Runtime
 from txqueue.model.keys import KEYS, Key, check_text
 from txqueue.model.names_elsewhere import remedy_for
-from txqueue.model.schedule import Schedule
 from txqueue.model.work_item import WorkItem, find_work_type
 
 __all__ = ["DjangoPolicy", "TaskWork", "ensure_item", "job_priority", "policy", "work"]
@@ -29,27 +27,11 @@ _POLICY: Final = "txqueue_policy"
 """The attribute of a function that has what `policy` was given."""
 
 
-class DjangoPolicy(TypedDict, total=False):
+class DjangoPolicy(JobPolicy, total=False):
     """The policy of a task's jobs: each option is the attribute of `WorkItem` of that name.
 
     Queue and priority are those of the task itself.
     """
-
-    weight: int
-    retry: Retry
-    timeout: float | timedelta | None
-    heartbeat: float | timedelta | None
-    group: str | Key
-    group_limit: int
-    group_rate: Rate | None
-    tenant: str | Key
-    tags: Mapping[str, str]
-    unique: str | Key
-    unique_mode: UniqueMode
-    expires: bool
-    redacted: bool
-    encrypted: bool
-    schedule: Schedule | None
 
 
 @attrs.define

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from datetime import timedelta
 from enum import Enum, IntEnum, StrEnum
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, cast
 
 import attrs
 from attrs import field, frozen
@@ -20,9 +20,9 @@ from attrs import field, frozen
 from txqueue.errors import InvalidWork
 from txqueue.model.humanize import brief
 from txqueue.model.job_filters import checked_tags
-from txqueue.model.keys import KEYS, check_constant
+from txqueue.model.keys import KEYS, Key, check_constant
 from txqueue.model.names_elsewhere import OF_CLASSES, said_elsewhere
-from txqueue.model.schedule import Cooldown, Cron, Every, seconds_of
+from txqueue.model.schedule import Cooldown, Cron, Every, Schedule, seconds_of
 from txqueue.model.storable import is_name, is_number, is_whole
 
 if TYPE_CHECKING:
@@ -263,6 +263,26 @@ class Rate:
 
 
 # What a class has in place of a field until attrs makes it.
+class JobPolicy(TypedDict, total=False):
+    """The policy of the jobs of a function: each is the attribute of `WorkItem` of that name."""
+
+    weight: int
+    retry: Retry
+    timeout: float | timedelta | None
+    heartbeat: float | timedelta | None
+    group: str | Key
+    group_limit: int
+    group_rate: Rate | None
+    tenant: str | Key
+    tags: Mapping[str, str]
+    unique: str | Key
+    unique_mode: UniqueMode
+    expires: bool
+    redacted: bool
+    encrypted: bool
+    schedule: Schedule | None
+
+
 _FIELD = type(attrs.field())
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}")
 # The check, the complaint and the remedy.

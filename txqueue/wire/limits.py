@@ -10,6 +10,7 @@ from functools import partial
 from ipaddress import ip_address, ip_network
 from typing import Any
 
+from attrs import define, field
 from twisted.internet.abstract import FileDescriptor
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.interfaces import IAddress, IPushProducer
@@ -231,6 +232,7 @@ def network_of(address: str) -> str:
     return str(ip_network((parsed, 64), strict=False))
 
 
+@define(eq=False, repr=False, slots=False)
 class Admission(Factory):
     """Makes a pipe for each connection to one port, up to a limit.
 
@@ -242,16 +244,10 @@ class Admission(Factory):
 
     noisy = False
 
-    def __init__(
-        self,
-        make: Callable[[], Any],
-        limit: int,
-        descriptors: DescriptorGuard | None = None,
-    ) -> None:
-        self._make = make
-        self._limit = limit
-        self._descriptors = descriptors or DescriptorGuard()
-        self._from: dict[GuardedPipe, str] = {}
+    _make: Callable[[], Any]
+    _limit: int
+    _descriptors: DescriptorGuard = field(factory=DescriptorGuard)
+    _from: dict[GuardedPipe, str] = field(factory=dict, init=False)
 
     @property
     def is_full(self) -> bool:

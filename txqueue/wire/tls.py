@@ -215,17 +215,12 @@ class _Connections:
         self._context = context
 
     def clientConnectionForTLS(self, protocol: Any) -> Any:  # noqa: ARG002 - Twisted's
-        """Return the TLS part of an outgoing connection."""
-        return self._made()
-
-    def serverConnectionForTLS(self, protocol: Any) -> Any:  # noqa: ARG002 - Twisted's
-        """Return the TLS part of an incoming connection."""
-        return self._made()
-
-    def _made(self) -> Any:
+        """Return the TLS part of a connection."""
         from OpenSSL import SSL
 
         return SSL.Connection(self._context, None)
+
+    serverConnectionForTLS = clientConnectionForTLS
 
 
 classImplements(_Connections, IOpenSSLClientConnectionCreator, IOpenSSLServerConnectionCreator)

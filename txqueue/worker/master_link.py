@@ -49,7 +49,7 @@ from txqueue.wire.commands import (
     Settle,
     Start,
 )
-from txqueue.wire.pipe import PipeFactory, PromptPipe, Responders
+from txqueue.wire.pipe import PipeFactory, PromptPipe
 from txqueue.worker.handlers.job_transaction import OwnTransactions
 from txqueue.worker.handlers.running_job import HeldAssignment, RunningJob
 from txqueue.worker.handlers.threads import HandlerThreads
@@ -184,8 +184,8 @@ class MasterLink:
                 CancelRunning: self._cancel,
             },
             lost=self._end,
-            reading=self._reading,
         )
+        self._pipe.reading = self._reading
         self._application: str | None = None
         self._performer: Performer | None = None
         self._lease_watch: LeaseWatch | None = None
@@ -374,22 +374,13 @@ def _run_version(modules: Sequence[str]) -> dict[str, Any]:
 class _MasterPipe(PromptPipe):
     """A prompt pipe that tells its owner which messages are read together.
 
-    Args:
-        responders: The handler of each command.
-        lost: Called once, when the connection is closed.
+    Attributes:
         reading: Returns the context in which to process the messages of one read.
     """
 
-    def __init__(
-        self,
-        responders: Responders,
-        lost: Callable[[], None],
-        reading: Callable[[], AbstractContextManager[None]],
-    ) -> None:
-        super().__init__(responders, lost)
-        self._reading = reading
+    reading: Callable[[], AbstractContextManager[None]]
 
     def dataReceived(self, data: bytes) -> None:
         """Process the messages that the received bytes complete."""
-        with self._reading():
+        with self.reading():
             super().dataReceived(data)

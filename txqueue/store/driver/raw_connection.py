@@ -69,103 +69,12 @@ class IStoreReactor(IReactorFDSet, IReactorThreads, IReactorTime):
     """The parts of a reactor that this package needs."""
 
 
-class Driver:
-    """A connection that txpostgres opens and closes; its loss is reported to the next caller.
-
-    Args:
-        reactor: Watches the socket.
-    """
-
-    def __init__(self, reactor: IStoreReactor) -> None:
-        self._reactor = reactor
-        self._connection: Any = txpostgres.Connection(_Watcher(reactor))
-        self._statements: _Statements | None = None
-        self._receivers: list[Callable[[Sequence[Notify]], None]] = []
-
-    @property
-    def session(self) -> Any:
-        """psycopg2's connection; None if there was no attempt to connect."""
-        # It is asked for several times for each statement.
-        return self._connection.pollable() if self._statements is None else self._statements.session
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether a caller waits for an answer."""
-        return self._statements is not None and self._statements.is_awaited
-
-    @property
-    def is_out_of_step(self) -> bool:
-        """Whether psycopg2 takes no statement, as it runs one for which no caller waits."""
-        if self._statements is None or self.is_awaited or self.session.closed:
-            return False
-        return bool(self.session.isexecuting())
-
-    async def connect(self, **parameters: object) -> None:
-        """Connect with libpq's parameters."""
-        await self._connection.connect(**parameters)
-        if self.session.closed:
-            # The connection may break in the turn of the reactor before txpostgres reports it as
-            # open.
-            raise ConnectionDone
-        try:
-            self._statements = _Statements(self._reactor, self.session, self._hear)
-        except OSError as error:
-            # This process has no descriptor left.
-            raise ConnectionLost(str(error)) from error
-
-    def send(
-        self, sql: str, parameters: Sequence[object], given_up: Callable[[], None]
-    ) -> Deferred[Any]:
-        """Send a statement; the caller must wait for the answer before the next.
-
-        Args:
-            sql: The statement.
-            parameters: The values for the ``%s`` placeholders.
-            given_up: Called when the caller cancels; psycopg2's own cancellation would block
-                until the server responds.
-
-        Returns:
-            Fires with psycopg2's cursor.
-        """
-        assert self._statements is not None
-        return self._statements.send(sql, parameters, given_up)
-
-    def forget_caller(self) -> None:
-        """Give no answer: the coroutine that waits is being closed, and cannot take it."""
-        if self._statements is not None:
-            self._statements.forget_caller()
-
-    def on_notify(self, receive: Callable[[Sequence[Notify]], None]) -> None:
-        """Call a function with notifications, those that arrive together at once."""
-        assert self._statements is not None
-        self._receivers.append(receive)
-        self._statements.has_listener = True
-
-    def _hear(self) -> None:
-        # At once: txpostgres would tell its observers in a later turn of the reactor.
-        if not self.session.notifies:
-            return
-        notices = list(self.session.notifies)
-        self.session.notifies.clear()
-        for receive in self._receivers:
-            receive(notices)
-
-    def close(self) -> None:
-        """Close the connection; harmless if it is closed or was never opened."""
-        if self.session is not None:
-            if self._statements is not None:
-                self._statements.let_go()
-            self._connection.close()
-            if self._statements is not None:
-                self._statements.connectionLost(Failure(ConnectionDone()))
-
-
 class _Watcher:
     """The reactor that txpostgres gets while it connects, as libpq closes sockets and opens others.
 
     Before it polls libpq, txpostgres removes a socket as a reader or as a writer, not both, and
     adds it again even if libpq has closed it: a reactor refuses that, or watches another socket
-    with the same number. And once it is connected, `_Statements` watches the socket instead:
+    with the same number. And once it is connected, `Driver` watches the socket instead:
     txpostgres would log a loss for which no caller waits.
     """
 
@@ -195,8 +104,8 @@ class _Watcher:
 
 
 @implementer(IReadWriteDescriptor)
-class _Statements:
-    """Sends statements over an open connection, one at a time, and fires with each answer at once.
+class Driver:
+    """A connection that txpostgres opens and closes; its loss is reported to the next caller.
 
     txpostgres's own cursors let many callers share a connection: for each statement a cursor
     replaces the connection in the reactor and reports the answer a turn later. Here there is one
@@ -207,25 +116,67 @@ class _Statements:
     The reactor watches a duplicate of the socket's descriptor, because libpq closes its own by
     itself, and a reactor cannot forget a descriptor that is closed.
 
-    Attributes:
-        session: psycopg2's connection.
-        has_listener: Whether a caller receives notifications.
+    Args:
+        reactor: Watches the socket.
     """
 
-    def __init__(self, reactor: IStoreReactor, session: Any, hear: Callable[[], None]) -> None:
+    def __init__(self, reactor: IStoreReactor) -> None:
         self._reactor = reactor
-        self.session = session
-        self._hear = hear
+        self._connection: Any = txpostgres.Connection(_Watcher(reactor))
+        self._receivers: list[Callable[[Sequence[Notify]], None]] = []
+        # Once it is open: psycopg2's connection, and the descriptor that the reactor watches.
+        self._session: Any = None
+        self._descriptor = -1
         self._cursor: Any = None
         self._waiting: Deferred[Any] | None = None
-        self.has_listener = False
-        self._descriptor = os.dup(session.fileno())
-        reactor.addReader(self)
+
+    @property
+    def session(self) -> Any:
+        """psycopg2's connection; None if there was no attempt to connect."""
+        # It is asked for several times for each statement.
+        return self._connection.pollable() if self._session is None else self._session
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a caller waits for an answer."""
+        return self._waiting is not None
+
+    @property
+    def is_out_of_step(self) -> bool:
+        """Whether psycopg2 takes no statement, as it runs one for which no caller waits."""
+        session = self._session
+        is_free = session is not None and not self.is_awaited and not session.closed
+        return is_free and bool(session.isexecuting())
+
+    async def connect(self, **parameters: object) -> None:
+        """Connect with libpq's parameters."""
+        await self._connection.connect(**parameters)
+        if self.session.closed:
+            # The connection may break in the turn of the reactor before txpostgres reports it as
+            # open.
+            raise ConnectionDone
+        try:
+            self._descriptor = os.dup(self.session.fileno())
+        except OSError as error:
+            # This process has no descriptor left.
+            raise ConnectionLost(str(error)) from error
+        self._session = self.session
+        self._reactor.addReader(self)
 
     def send(
         self, sql: str, parameters: Sequence[object], given_up: Callable[[], None]
     ) -> Deferred[Any]:
-        """Send a statement; fires with psycopg2's cursor."""
+        """Send a statement; the caller must wait for the answer before the next.
+
+        Args:
+            sql: The statement.
+            parameters: The values for the ``%s`` placeholders.
+            given_up: Called when the caller cancels; psycopg2's own cancellation would block
+                until the server responds.
+
+        Returns:
+            Fires with psycopg2's cursor.
+        """
 
         def cancel(waiting: Deferred[Any]) -> None:
             self._waiting = None
@@ -233,7 +184,7 @@ class _Statements:
             waiting.errback(CancelledError())
 
         try:
-            cursor = self.session.cursor()
+            cursor = self._session.cursor()
             cursor.execute(sql, parameters or None)
         except Exception:
             return fail()
@@ -242,16 +193,32 @@ class _Statements:
         self._go_on()
         return waiting
 
-    @property
-    def is_awaited(self) -> bool:
-        """Whether a caller waits for an answer."""
-        return self._waiting is not None
-
     def forget_caller(self) -> None:
-        """Drop the answer of the statement under way."""
+        """Give no answer: the coroutine that waits is being closed, and cannot take it."""
         self._waiting = None
 
-    def let_go(self) -> None:
+    def on_notify(self, receive: Callable[[Sequence[Notify]], None]) -> None:
+        """Call a function with notifications, those that arrive together at once."""
+        self._receivers.append(receive)
+
+    def _hear(self) -> None:
+        # At once: txpostgres would tell its observers in a later turn of the reactor.
+        if not self.session.notifies:
+            return
+        notices = list(self.session.notifies)
+        self.session.notifies.clear()
+        for receive in self._receivers:
+            receive(notices)
+
+    def close(self) -> None:
+        """Close the connection; harmless if it is closed or was never opened."""
+        if self.session is not None:
+            self._let_go()
+            self._connection.close()
+        if self._session is not None:
+            self.connectionLost(Failure(ConnectionDone()))
+
+    def _let_go(self) -> None:
         """Stop watching the socket; harmless if that has happened."""
         if self._descriptor >= 0:
             self._reactor.removeReader(self)
@@ -262,7 +229,7 @@ class _Statements:
     def _go_on(self) -> None:
         """Poll libpq, and fire the Deferred if the statement has ended."""
         try:
-            state = self.session.poll()
+            state = self._session.poll()
         except Exception as error:
             self._fire(Failure(error))
             return
@@ -272,8 +239,8 @@ class _Statements:
             self._fire(self._cursor)
 
     def _fire(self, answer: object) -> None:
-        if self.session.closed:
-            self.let_go()
+        if self._session.closed:
+            self._let_go()
         waiting, self._waiting = self._waiting, None
         self._cursor = None
         if waiting is not None:
@@ -281,7 +248,7 @@ class _Statements:
             waiting.callback(answer)
         if self._waiting is not None:
             return
-        if waiting is not None and self.has_listener and not self.session.closed:
+        if waiting is not None and self._receivers and not self._session.closed:
             # Notifications that came with the answer are still unread in libpq, whose socket will
             # not become readable for them.
             self._go_on()
@@ -309,7 +276,7 @@ class _Statements:
 
     def connectionLost(self, reason: Failure) -> None:
         """Report the loss to the caller, with libpq's reason if it still has one."""
-        if not self.session.closed:
+        if not self._session.closed:
             self._go_on()
         elif self._waiting is not None:
             waiting, self._waiting = self._waiting, None

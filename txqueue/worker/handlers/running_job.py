@@ -400,10 +400,6 @@ class RunningJob(_JobState):
         if self.last_progress is None:
             change(self, last_progress=NO_PROGRESS)
 
-    def note_unavailable(self, error: Exception) -> None:
-        """Note that the run ends as it got no connection, which spends no attempt."""
-        change(self, unavailable=error)
-
     def its_steps(self) -> JobSteps:
         """Return the steps of this run."""
         if not hasattr(self, "_its_steps"):

@@ -274,7 +274,7 @@ def _threaded(
 def _in_thread(threaded: Perform, work: WorkItem, job: Any) -> Waiting:
     ending = threaded(work, job)
     # A thread cannot be cancelled: the worker only waits no longer for it.
-    return Waiting(ending.addErrback(Ended.by), ending.cancel, ending.cancel)
+    return Waiting(ending, ending.cancel, ending.cancel)
 
 
 async def _after_thread(threaded: Perform, work: WorkItem, job: Any) -> Any:

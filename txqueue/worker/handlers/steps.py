@@ -50,13 +50,13 @@ from txqueue.store.enqueueing.encryption import (
     is_encrypted,
 )
 from txqueue.store.enqueueing.steps import StepRun, StepWrite
+from txqueue.worker.handlers.running_job import RunningJob, change
 from txqueue.worker.handlers.step_scopes import StepTransaction
 from txqueue.worker.handlers.step_store import StepStore
 from txqueue.worker.handlers.step_waits import StepWaits
 
 if TYPE_CHECKING:
     from txqueue.store.enqueueing.transaction import Transaction
-    from txqueue.worker.handlers.running_job import RunningJob
 
 
 _PART: Final = "step"
@@ -332,7 +332,7 @@ class JobSteps:
         try:
             yield
         except DatabaseUnavailable as error:
-            self._job.note_unavailable(error)
+            change(self._job, unavailable=error)
             raise
 
     async def _tried(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
 from functools import update_wrapper
 from types import SimpleNamespace, new_class
 from typing import (
@@ -16,7 +15,6 @@ from typing import (
     Generic,
     ParamSpec,
     Protocol,
-    TypedDict,
     TypeVar,
     Unpack,
     get_args,
@@ -28,11 +26,9 @@ from typing import (
 import attrs
 
 from txqueue.errors import InvalidWork
-from txqueue.model.job_policy import Rate, Retry, Runtime, UniqueMode
-from txqueue.model.keys import Key
+from txqueue.model.job_policy import JobPolicy, Runtime
 from txqueue.model.names_elsewhere import remedy_for
 from txqueue.model.record_types import fields_of
-from txqueue.model.schedule import Schedule
 from txqueue.model.work_item import WorkItem
 
 if TYPE_CHECKING:
@@ -55,7 +51,7 @@ _CALLS_ELSEWHERE: Final = frozenset(
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-class TaskPolicy(TypedDict, total=False):
+class TaskPolicy(JobPolicy, total=False):
     """The policy of a task's jobs: each option is the attribute of `WorkItem` of that name.
 
     A function without ``async`` runs in a thread unless ``runtime`` says otherwise.
@@ -63,23 +59,8 @@ class TaskPolicy(TypedDict, total=False):
 
     queue: str
     priority: int
-    weight: int
-    retry: Retry
-    timeout: float | timedelta | None
-    heartbeat: float | timedelta | None
     runtime: Runtime
-    group: str | Key
-    group_limit: int
-    group_rate: Rate | None
-    tenant: str | Key
-    tags: Mapping[str, str]
-    unique: str | Key
-    unique_mode: UniqueMode
-    expires: bool
-    redacted: bool
-    encrypted: bool
     omit_defaults: bool
-    schedule: Schedule | None
 
 
 class Task(Generic[P, Q, R]):

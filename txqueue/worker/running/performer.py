@@ -10,7 +10,6 @@ from itertools import chain, repeat
 from attrs import Factory, define, evolve
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall
-from twisted.python.failure import Failure
 
 from txqueue.errors import InvalidWork
 from txqueue.model.assignment import AssignedJob, Assignment, MalformedChunk, read_chunk
@@ -364,15 +363,10 @@ class Performer:
         # Once a handler has returned, the time to write its completion does not count.
         if timeout is not None and not is_completing:
             running.timer = self._reactor.callLater(timeout, self._overran, running, timeout)
-        handler.ending.addCallbacks(
-            self._waited, self._broke, callbackArgs=(running,), errbackArgs=(running,)
-        )
+        handler.ending.addErrback(Ended.by).addCallback(self._waited, running)
 
     def _overran(self, running: WaitingRun, timeout: float) -> None:
         running.overrun(timeout, self._reactor.seconds())
-
-    def _broke(self, failure: Failure, running: WaitingRun) -> None:
-        self._waited(Ended.by(failure), running)
 
     def _waited(self, ended: Ended, running: WaitingRun) -> None:
         if self._running.get(running.job) is not running:
