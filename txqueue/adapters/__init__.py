@@ -15,11 +15,12 @@ from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.portable_calls import (
     ParamStyle,
+    Receiver,
+    Signal,
     many_statements,
     one_statement,
 )
-from txqueue.store.enqueueing.signals import Receiver, Signal
-from txqueue.store.enqueueing.signals import signal_statement as statement_of
+from txqueue.store.enqueueing.portable_calls import signal_statement as statement_of
 
 __all__ = [
     "BlockingBatch",

@@ -32,8 +32,15 @@ from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.batch import Batch, BatchNumbers
-from txqueue.store.enqueueing.portable_calls import Exchange, ParamStyle, Statement, arun, run
-from txqueue.store.enqueueing.signals import Receiver, Signal
+from txqueue.store.enqueueing.portable_calls import (
+    Exchange,
+    ParamStyle,
+    Receiver,
+    Signal,
+    Statement,
+    arun,
+    run,
+)
 
 C = TypeVar("C")
 T = TypeVar("T")

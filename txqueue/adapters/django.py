@@ -15,7 +15,7 @@ from txqueue.adapters.calls import BlockingBatch, BlockingCalls, DriverSession
 from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
-from txqueue.store.enqueueing.signals import Receiver
+from txqueue.store.enqueueing.portable_calls import Receiver
 
 __all__ = [
     "aenqueue",

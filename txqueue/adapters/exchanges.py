@@ -22,11 +22,12 @@ from txqueue.store.enqueueing.portable_calls import (
     TRANSACTION,
     Exchange,
     Frame,
+    Signal,
     Statement,
     many_statements,
     one_statement,
+    signal_sent,
 )
-from txqueue.store.enqueueing.signals import Signal, signal_sent
 from txqueue.tracing.choice import sending
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.calls import BATCH, enqueue_call
 from txqueue.store.enqueueing.direct_dispatch import DirectDispatch
 from txqueue.store.enqueueing.encryption import closed_before, missing, not_in_time, result_of
-from txqueue.store.enqueueing.signals import Receiver, Signal, sent
+from txqueue.store.enqueueing.portable_calls import Receiver, Signal, sent
 from txqueue.store.enqueueing.transaction import Transaction, enqueue_alone
 from txqueue.store.enqueueing.worksets import Worksets
 from txqueue.store.inquiries.inquiry import Inquiry, ensure_version

@@ -12,7 +12,7 @@ from txqueue.errors import InvalidWork
 from txqueue.model.results import check_signal, signal_json
 from txqueue.model.schema_check import find_misfit
 from txqueue.model.storable import check_payload
-from txqueue.store.enqueueing.signals import encrypted_text
+from txqueue.store.enqueueing.portable_calls import encrypted_text
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.operations import Operations
 from txqueue.store.reads.steps import about_awaited

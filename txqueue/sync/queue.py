@@ -38,7 +38,7 @@ from txqueue.standalone.sessions import (
     translation,
 )
 from txqueue.store.enqueueing.encryption import missing, result_of
-from txqueue.store.enqueueing.signals import Receiver
+from txqueue.store.enqueueing.portable_calls import Receiver
 from txqueue.store.inquiries.inquiry import Inquiry, Rows, answer, ensure_version
 from txqueue.store.inquiries.jobs import (
     FINAL,

@@ -16,7 +16,7 @@ from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.standalone.sessions import answered, check_end, check_process, lost, part_after_fork
-from txqueue.store.enqueueing.signals import Receiver
+from txqueue.store.enqueueing.portable_calls import Receiver
 
 
 class BlockingTransaction:

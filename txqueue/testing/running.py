@@ -24,9 +24,9 @@ from txqueue.store.enqueueing.encryption import decrypted, decrypted_result
 from txqueue.system.clock import Clock, Timer, in_asyncio
 from txqueue.testing.connections import in_loop, loop_of_project
 from txqueue.testing.steps import StepsInMemory, StepsOfRows, results_of
+from txqueue.worker.handlers.job_transaction import StepStore
 from txqueue.worker.handlers.running_job import HeldAssignment, OpenTransaction, RunningJob, change
 from txqueue.worker.handlers.runtimes import work_of
-from txqueue.worker.handlers.step_store import StepStore
 from txqueue.worker.handlers.threads import HandlerThreads, ReactorCalls
 from txqueue.worker.handlers.waiting import Ended, called
 from txqueue.worker.running.performer import Performer

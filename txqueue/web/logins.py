@@ -25,7 +25,7 @@ from twisted.python.threadpool import ThreadPool
 from txqueue.errors import AdminRefused, ConfigurationError
 from txqueue.system.descriptors import read_private
 from txqueue.web.messages import Role, Visitor
-from txqueue.wire.limits import network_of
+from txqueue.wire.guarded_pipes import network_of
 from txqueue.wire.tls import caller_of
 
 # Work, block size and parallelism, and what these need of memory, with some reserve.

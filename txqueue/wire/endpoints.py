@@ -22,15 +22,12 @@ from twisted.internet.endpoints import (
     UNIXClientEndpoint,
     UNIXServerEndpoint,
 )
-from twisted.internet.interfaces import IHandshakeListener, IReactorTCP, IReactorTime, IReactorUNIX
+from twisted.internet.interfaces import IReactorTCP, IReactorTime, IReactorUNIX
 from twisted.internet.protocol import Factory
-from zope.interface import implementer
 
 from txqueue.errors import ConfigurationError
 from txqueue.system.processes import command_of
-from txqueue.wire.limits import GuardedPipe
-from txqueue.wire.pipe import Responder
-from txqueue.wire.tls import Credentials, peer_name
+from txqueue.wire.tls import Credentials
 
 # The longest path of a socket that the kernel accepts.
 LONGEST_PATH = 107
@@ -294,49 +291,3 @@ def _is_stale(lock: Path) -> bool:
         return pid == os.getpid() or "txqueue" not in command_of(pid)
     except (OSError, ValueError):
         return True
-
-
-# Seconds for which a connection without a certificate stays open after a command, and the most
-# commands of one: nothing identifies its peer.
-IDLE, MOST_COMMANDS = 60, 200
-
-
-@implementer(IHandshakeListener)
-class CertifiedPipe(GuardedPipe):
-    """The node's end of a TLS connection; it executes no command before the handshake is over."""
-
-    def handshakeCompleted(self) -> None:
-        """Check the name in the peer's verified certificate."""
-        if peer_name(self.transport) is None:
-            self.drop("its certificate has no name")
-            return
-        self.watch_reading()
-        self.introduce()
-
-    def locateResponder(self, name: bytes) -> Responder | None:
-        """Return the handler of a command; None if the peer is not identified."""
-        if not self.is_known:
-            self.drop("sent a command before it showed a certificate")
-            return None
-        return super().locateResponder(name)
-
-
-class UncertifiedPipe(GuardedPipe):
-    """The node's end of a connection without TLS from this host; its peer is never identified."""
-
-    _commands_taken = 0
-
-    def connectionMade(self) -> None:
-        """Start the timeout for the first command."""
-        super().connectionMade()
-        if not self.is_closed:
-            self.watch_reading()
-
-    def locateResponder(self, name: bytes) -> Responder | None:
-        """Return the handler of a command, and allow a longer time for the next command."""
-        self._commands_taken += 1
-        if self._commands_taken > MOST_COMMANDS:
-            self.drop("sent too many commands")
-            return None
-        self._wait(IDLE)
-        return super().locateResponder(name)

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from twisted.web import server
 
 from txqueue.wire.endpoints import Endpoint
-from txqueue.wire.limits import crowded_out, network_of
+from txqueue.wire.guarded_pipes import crowded_out, network_of
 from txqueue.wire.pipe import DescriptorGuard
 
 # Evicted connections that are not closed yet.

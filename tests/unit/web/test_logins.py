@@ -21,7 +21,7 @@ from txqueue.web.logins import (
     TryRefused,
 )
 from txqueue.web.messages import Role
-from txqueue.wire.limits import network_of
+from txqueue.wire.guarded_pipes import network_of
 
 OWNER, STRANGER = "192.0.2.1", "198.51.100.9"
 PATIENCE = 10.0

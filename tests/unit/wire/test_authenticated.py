@@ -17,7 +17,7 @@ from txqueue.errors import NodeUnavailable
 from txqueue.node.operators.endpoint import AdminEndpoint
 from txqueue.node.state.lease import Lifecycle
 from txqueue.policy.health import Health
-from txqueue.wire import limits
+from txqueue.wire import guarded_pipes
 from txqueue.wire.certificate_authority import issue, make_authority
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.pipe import Pipe, Responders
@@ -86,7 +86,7 @@ async def test_no_other_account_is_accepted(
     endpoint: Endpoint, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without TLS, by another authority, or when the certificate has ended."""
-    monkeypatch.setattr(limits, "INTRODUCTION", 0.5)
+    monkeypatch.setattr(guarded_pipes, "INTRODUCTION", 0.5)
     for credentials in (None, wrong_authority(folder), issued_with(folder, OPERATOR, -1)):
         with pytest.raises(NodeUnavailable):
             await reached(endpoint, credentials)

@@ -14,8 +14,8 @@ from twisted.internet.testing import StringTransport
 from tests.fixtures.leftovers import LoggedFailures
 from txqueue.system import descriptors
 from txqueue.system.descriptors import free_descriptors, has_spare_descriptors
+from txqueue.wire.guarded_pipes import Admission
 from txqueue.wire.http_server import BoundedServer
-from txqueue.wire.limits import Admission
 from txqueue.wire.pipe import DescriptorGuard, PipeServer
 
 CROWD, OTHER = "198.51.100.9", "192.0.2.1"

@@ -10,10 +10,16 @@ from twisted.internet.testing import StringTransport
 from twisted.protocols import amp
 from twisted.python.failure import Failure
 
-from txqueue.wire import limits
+from txqueue.wire import guarded_pipes
 from txqueue.wire.commands import LongText
-from txqueue.wire.endpoints import IDLE, MOST_COMMANDS, CertifiedPipe, UncertifiedPipe
-from txqueue.wire.limits import GuardedPipe, crowded_out
+from txqueue.wire.guarded_pipes import (
+    IDLE,
+    MOST_COMMANDS,
+    CertifiedPipe,
+    GuardedPipe,
+    UncertifiedPipe,
+    crowded_out,
+)
 
 
 class Say(amp.Command):
@@ -98,7 +104,7 @@ def test_a_stranger_has_some_seconds() -> None:
     """A stranger is closed in time; a known connection may be silent."""
     silent, known = End(), End().known()
     for end in (silent, known):
-        end.clock.advance(limits.INTRODUCTION)
+        end.clock.advance(guarded_pipes.INTRODUCTION)
     assert (silent.fate, known.fate) == ("did not identify itself in time", None)
     silent.lost()
     known.lost()
@@ -106,7 +112,7 @@ def test_a_stranger_has_some_seconds() -> None:
 
 def test_a_stranger_s_box_is_small() -> None:
     """An identified peer may send more; the limit applies before the end of the box is read."""
-    text = b"x" * limits.STRANGER_BOX
+    text = b"x" * guarded_pipes.STRANGER_BOX
     assert End().gets(ask(1, text)[:-2]).fate == "sent a box that is too large"
     known = End().known().gets(ask(1, text))
     assert (known.fate, known.said) == (None, [text.decode()])
@@ -136,7 +142,7 @@ def test_a_port_without_tls_closes_idle_connections() -> None:
     silent, other = End(UncertifiedPipe), End(UncertifiedPipe)
     other.gets(ask(1))
     for end in (silent, other):
-        end.clock.advance(limits.INTRODUCTION)
+        end.clock.advance(guarded_pipes.INTRODUCTION)
     assert (silent.fate is None, other.fate) == (False, None)
     other.clock.advance(IDLE)
     assert other.fate == "did not identify itself in time"

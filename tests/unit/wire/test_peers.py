@@ -11,8 +11,8 @@ from twisted.internet.defer import Deferred
 from tests.unit.wire.mesh import LIMIT, Caller, Member, Start, introduced, met, stopped, wired
 from tests.waiting import eventually, pause, within
 from txqueue.wire import certificate_authority as certificates
-from txqueue.wire import limits as admission
-from txqueue.wire import limits as guard
+from txqueue.wire import guarded_pipes as admission
+from txqueue.wire import guarded_pipes as guard
 from txqueue.wire.certificate_authority import issue, make_authority
 from txqueue.wire.commands import Hello, NotAPeer, ReportLoad, Steal, Take, WakePeer
 from txqueue.wire.tls import Credentials

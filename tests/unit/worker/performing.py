@@ -18,8 +18,8 @@ from txqueue.policy.endings.reports import RESULT_LIMIT
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.node.outcomes import outcomes_text
 from txqueue.system.inflight import InFlight
+from txqueue.worker.handlers.job_transaction import StepStore
 from txqueue.worker.handlers.running_job import HeldAssignment, OpenTransaction
-from txqueue.worker.handlers.step_store import StepStore
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.running.performer import Performer
 

@@ -37,8 +37,8 @@ from txqueue.store.reads.job_search import about_found
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.admin_commands import GetHealth, whole_numbers
 from txqueue.wire.commands import Inspect
-from txqueue.wire.endpoints import CertifiedPipe, Endpoint, INetworkReactor, UncertifiedPipe
-from txqueue.wire.limits import GuardedServer
+from txqueue.wire.endpoints import Endpoint, INetworkReactor
+from txqueue.wire.guarded_pipes import CertifiedPipe, GuardedServer, UncertifiedPipe
 from txqueue.wire.pipe import Pipe, PipeServer, Responders
 from txqueue.wire.tls import caller_of
 

@@ -28,8 +28,7 @@ from txqueue.wire.commands import (
     WakePeer,
 )
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, is_loopback
-from txqueue.wire.limits import Admission
-from txqueue.wire.peer_connection import MOST_PEERS, Handlers, PeerPipe, dialled
+from txqueue.wire.guarded_pipes import MOST_PEERS, Admission, Handlers, PeerPipe, dialled
 
 if TYPE_CHECKING:
     from txqueue.node.leasing.heartbeats import LeaseKeeper

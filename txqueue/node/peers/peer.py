@@ -15,7 +15,7 @@ from txqueue.policy.placement.credit import NodeLoad
 from txqueue.policy.placement.peers import NodeReport
 from txqueue.system.clock import Clock, Timer
 from txqueue.wire.commands import Kept, Lives, ReportLoad, Steal, Take, WakePeer
-from txqueue.wire.peer_connection import PeerPipe
+from txqueue.wire.guarded_pipes import PeerPipe
 
 # The timeout of an answer, in seconds.
 PATIENCE = 5.0

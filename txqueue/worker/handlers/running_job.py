@@ -31,8 +31,8 @@ from txqueue.store.enqueueing.calls import job_object, json_text
 if TYPE_CHECKING:
     from txqueue.store.enqueueing.transaction import Transaction
     from txqueue.tracing.choice import Run
+    from txqueue.worker.handlers.job_transaction import StepStore
     from txqueue.worker.handlers.step_scopes import StepCursor, StepTransaction
-    from txqueue.worker.handlers.step_store import StepStore
     from txqueue.worker.handlers.steps import JobSteps
     from txqueue.worker.handlers.waiting import Waiting
 

@@ -16,8 +16,8 @@ from txqueue.model.job_policy import Runtime
 from txqueue.model.run_log import RUNNING
 from txqueue.model.work_item import find_work_type
 from txqueue.store.driver.awaitables import awaitable
+from txqueue.worker.handlers.job_transaction import StepStore
 from txqueue.worker.handlers.running_job import RunningJob, handler_of
-from txqueue.worker.handlers.step_store import StepStore
 
 GRACE: Final = 0.02
 """Seconds that a wait leaves to others of its run, of which one has ended, to begin a step."""

@@ -42,17 +42,17 @@ from txqueue.model.results import (
 )
 from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.store.driver.awaitables import awaitable
-from txqueue.store.enqueueing import signals
 from txqueue.store.enqueueing.encryption import (
     decrypted,
     decrypted_result,
     encrypted,
     is_encrypted,
 )
+from txqueue.store.enqueueing.portable_calls import SIGNAL_PART
 from txqueue.store.enqueueing.steps import StepRun, StepWrite
+from txqueue.worker.handlers.job_transaction import StepStore
 from txqueue.worker.handlers.running_job import RunningJob, change
 from txqueue.worker.handlers.step_scopes import StepTransaction
-from txqueue.worker.handlers.step_store import StepStore
 from txqueue.worker.handlers.step_waits import StepWaits
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class JobSteps:
             is_over = memo is not None and memo.is_over
             text = await self.write(name, "signal", signal=signal, is_over=is_over)
             if text is not None:
-                return self.read(name, kind, text, signals.PART)
+                return self.read(name, kind, text, SIGNAL_PART)
             if is_over:
                 raise _timed_out(name, signal)
             annotation = None if kind is Any else type_text(kind)
@@ -362,7 +362,7 @@ class JobSteps:
     def _signalled(self, memo: Memo, signal: str, kind: Any) -> Any:
         if memo.error is not None:
             raise _timed_out(memo.name, signal)
-        return self.read(memo.name, kind, memo.result, signals.PART)
+        return self.read(memo.name, kind, memo.result, SIGNAL_PART)
 
     async def _enqueue(self, name: str, work: WorkItem, options: dict[str, Any]) -> int:
         enqueueing = Deferred.fromCoroutine(self._enqueued(name, work, options))

@@ -19,7 +19,7 @@ from txqueue.policy.endings.outcome import EXPIRED, RUN_AGAIN, Verdict, judge_ca
 from txqueue.policy.endings.reports import RESULT_LIMIT
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.system.inflight import InFlight
-from txqueue.worker.handlers.job_transaction import complete, one_at_most
+from txqueue.worker.handlers.job_transaction import StepStore, complete, one_at_most
 from txqueue.worker.handlers.running_job import (
     HeldAssignment,
     OpenTransaction,
@@ -28,7 +28,6 @@ from txqueue.worker.handlers.running_job import (
     change,
 )
 from txqueue.worker.handlers.runtimes import Kind, WorkThrough, class_of, kind_of
-from txqueue.worker.handlers.step_store import StepStore
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, Waiting, waiting_for
 from txqueue.worker.running.backlog import Backlog, Turns, check_terms, is_expired, is_grouped
