@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Unpack
 
-from txqueue.adapters.calls import BlockingBatch
-from txqueue.adapters.exchanges import error_of
+from txqueue.adapters.calls import BlockingBatch, error_of
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.portable_calls import (

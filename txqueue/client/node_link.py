@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from txqueue.errors import ConfigurationError
 from txqueue.model.assignment import Assignment
 from txqueue.policy.backoff import Backoff
-from txqueue.store.enqueueing.direct_dispatch import NodeCredit
+from txqueue.store.enqueueing.calls import NodeCredit
 from txqueue.store.schema.files import QueueIdentity
 from txqueue.system.clock import Timer
 from txqueue.wire.commands import Credit, Deliver, Join, WakeNode, Withdraw, delivery

@@ -26,8 +26,7 @@ from txqueue.model.workset_item import WorksetItem, WorksetStatus
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.enqueueing.batch import Batch
-from txqueue.store.enqueueing.calls import BATCH, enqueue_call
-from txqueue.store.enqueueing.direct_dispatch import DirectDispatch
+from txqueue.store.enqueueing.calls import BATCH, DirectDispatch, enqueue_call
 from txqueue.store.enqueueing.encryption import closed_before, missing, not_in_time, result_of
 from txqueue.store.enqueueing.portable_calls import Receiver, Signal, sent
 from txqueue.store.enqueueing.transaction import Transaction, enqueue_alone

@@ -17,7 +17,7 @@ from psycopg.adapt import Buffer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Format, TransactionStatus
 
-from txqueue.adapters.exchanges import error_of
+from txqueue.adapters.calls import error_of
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
 from txqueue.model.sqlstates import READ_ONLY, is_lost, outlasts_retries
 from txqueue.store.driver.session_bounds import (

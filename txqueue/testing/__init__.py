@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     )
     from txqueue.testing.clearing import aclear, clear
     from txqueue.testing.connections import connected
-    from txqueue.testing.draining import adrain, drain
-    from txqueue.testing.performing import aperform, perform
+    from txqueue.testing.performing import adrain, aperform, drain, perform
     from txqueue.testing.running import Outcome
 
 __all__ = [
@@ -56,8 +55,7 @@ if not TYPE_CHECKING:
             ),
             "clearing": "aclear clear",
             "connections": "connected",
-            "draining": "adrain drain",
-            "performing": "aperform perform",
+            "performing": "adrain aperform drain perform",
             "running": "Outcome",
         },
     )

@@ -13,8 +13,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from attrs import frozen
 
-from txqueue.adapters.calls import AsyncDriverSession, DriverSession, foreign_session
-from txqueue.adapters.exchanges import REFUSALS
+from txqueue.adapters.calls import REFUSALS, AsyncDriverSession, DriverSession, foreign_session
 from txqueue.errors import ConfigurationError
 from txqueue.store.enqueueing.portable_calls import (
     SAVEPOINT,

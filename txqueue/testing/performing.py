@@ -1,21 +1,38 @@
-"""Performs one work item without a queue."""
+"""Perform a call in a test, or run the jobs that the test's connection sees."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Unpack
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final, TypeAlias, Unpack
+from uuid import uuid4
 
-from txqueue.errors import InvalidWork
-from txqueue.model.assignment import FIELDS, Assignment
+from attrs import define, evolve, field
+
+from txqueue.adapters.calls import sqlstate_of
+from txqueue.errors import InvalidWork, TokenLost, TransactionMisused
+from txqueue.model.assignment import FIELDS, Assignment, SettledJob, read_chunk
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.job_policy import Runtime
-from txqueue.model.work_item import WorkItem
+from txqueue.model.sqlstates import LOCK_NOT_AVAILABLE
+from txqueue.model.work_item import WorkItem, type_version
 from txqueue.model.workset_item import WorksetJob
+from txqueue.node.settings import policy_row, served_types
 from txqueue.store.enqueueing.calls import job_object, json_text
-from txqueue.system.clock import in_asyncio
-from txqueue.testing.connections import apart, bound, in_django, is_asynchronous
-from txqueue.testing.running import Outcome, run_here, run_waiting
-from txqueue.testing.steps import BorrowedTransactions, Signals, StepsInMemory
+from txqueue.store.enqueueing.portable_calls import SAVEPOINT
+from txqueue.store.given_jobs import GivenJobs, JobSearch, last_number
+from txqueue.system.clock import in_asyncio, unbroken
+from txqueue.testing.assertions import Kind, Wanted, matching, searched
+from txqueue.testing.connections import Bound, apart, bound, finished, in_django, is_asynchronous
+from txqueue.testing.running import Ending, Outcome, has_runtime, run_here, run_waiting
+from txqueue.testing.steps import BorrowedTransactions, Signals, StepsInMemory, StepsOfRows
+from txqueue.worker.handlers.running_job import OpenTransaction, RunningJob
 from txqueue.worker.handlers.task import Task
 
 # pytest and unittest leave this module out of tracebacks.
@@ -114,3 +131,320 @@ def _remedy(work: Any) -> str:
         call = f"txqueue.django.work({path.rpartition('.')[2]}, ...)"
         return f"{path} is a task of Django: pass a call of it, as perform({call})"
     return f"{work!r} is no work item: pass an instance of a class of work items"
+
+
+Where: TypeAlias = Kind | Mapping[str, Any] | Iterable[Kind | int] | None
+Until: TypeAlias = datetime | timedelta | None
+_Run: TypeAlias = Callable[..., Awaitable[Ending]]
+
+_LATER: Final = ("retry", "snooze")
+
+
+def drain(
+    where: Where = None,
+    *,
+    until: Until = None,
+    limit: int = 1000,
+    raise_errors: bool = True,
+    connection: Any = None,
+    schema: str | None = None,
+) -> list[Outcome]:
+    """Run jobs here, one after the other, until none of them is due; return how the runs ended.
+
+    The jobs are claimed, run and ended as on a node, over the test's connection and in its
+    transaction, which stays open. Those that they enqueue, and those that wait for them, run too.
+    `Throttled` postpones its own job only.
+
+    Args:
+        where: The jobs to begin with: a class or task, a mapping of what `assert_enqueued` takes as
+            ``match``, or a list of classes and numbers of jobs. None for those that the open
+            transaction has enqueued; without one, for all.
+        until: A moment or a time from now: what is due by then runs too, in the order of time, and
+            so do retries and snoozes that end by then. None for now.
+        limit: The most runs.
+        raise_errors: Whether the first failed attempt raises the error of its handler.
+        connection: The test's connection; see `connected`.
+        schema: The name of txqueue's schema; see `connected`.
+
+    Raises:
+        AssertionError: When ``limit`` runs have not been enough; says which they were.
+        BaseException: What a handler raised, once the attempt is stored as failed.
+        TypeError: When a handler waits for a Deferred: call `adrain` with a reactor.
+    """
+
+    async def run(
+        assignment: Assignment,
+        opener: OpenTransaction,
+        steps: StepsOfRows,
+        is_apart: bool,  # noqa: ARG001  # The connection blocks.
+    ) -> Ending:
+        return run_here(assignment, opener, steps, "adrain")
+
+    draining = _drained(connection, schema, where, until, _Terms(run, limit, raise_errors))
+    return finished(draining, connection, "adrain()")
+
+
+async def adrain(
+    where: Where = None,
+    *,
+    until: Until = None,
+    limit: int = 1000,
+    raise_errors: bool = True,
+    connection: Any = None,
+    schema: str | None = None,
+) -> list[Outcome]:
+    """Run jobs here, over any connection, with handlers that wait; see `drain`."""
+    if in_asyncio() and in_django(connection):
+        options: dict[str, Any] = {"limit": limit, "raise_errors": raise_errors}
+        return await apart(
+            drain, where, until=until, connection=connection, schema=schema, **options
+        )
+    terms = _Terms(run_waiting, limit, raise_errors, in_asyncio())
+    return await _drained(connection, schema, where, until, terms)
+
+
+@define
+class _Terms:
+    """How a drain runs jobs.
+
+    Attributes:
+        run: Runs one.
+        limit: The most runs.
+        raise_errors: Whether the first error is raised.
+        is_of_asyncio: Whether a loop of asyncio's runs all handlers; None if only their own.
+    """
+
+    run: _Run
+    limit: int
+    raise_errors: bool
+    is_of_asyncio: bool | None = None
+
+    def runs_in_asyncio(self, work_type: str) -> bool:
+        """Tell whether the handlers of a work type run in a loop of asyncio's."""
+        if self.is_of_asyncio is not None:
+            return self.is_of_asyncio
+        return has_runtime(work_type, Runtime.ASYNCIO)
+
+
+async def _drained(
+    connection: Any, schema: str | None, where: Where, until: Until, terms: _Terms
+) -> list[Outcome]:
+    until, session = _checked(until), await bound(connection, schema)
+    given = GivenJobs(session.schema, session.style)
+    types = [cls for cls in served_types() if not issubclass(cls, WorksetJob)]
+    since = int(await session.value(last_number(session.schema, session.style)))
+    ids = await _first_jobs(session, where)
+    moment = await _moment(session, given, until)
+    node = await _registered(session, given, [policy_row(cls) for cls in types])
+    names = [name for cls in types for name in (cls.work_type, type_version(cls))]
+    drain = _Drain(session, given, terms, node, names, ids, since, moment)
+    try:
+        await drain.run()
+    finally:
+        # Whatever ended the drain counts more.
+        with suppress(Exception):
+            await unbroken(session.value(given.leave(node[1])))
+    return drain.outcomes
+
+
+async def _registered(
+    session: Bound, given: GivenJobs, work_types: list[dict[str, Any]]
+) -> tuple[int, int]:
+    name = f"txqueue.testing {os.getpid()} {uuid4().hex[:12]}"
+    try:
+        node_id, incarnation = json.loads(await session.value(given.register(name, work_types)))
+    except Exception as error:
+        if sqlstate_of(error) != LOCK_NOT_AVAILABLE:
+            raise
+        raise TransactionMisused(
+            "another transaction that has run jobs is open, and this one has waited 10 s for it",
+            "roll it back first, or pass its connection= to both",
+        ) from error
+    return node_id, incarnation
+
+
+async def _first_jobs(session: Bound, where: Any) -> set[int]:
+    if where is None:
+        return {job.id for job, _ in await searched(session, JobSearch(is_own=session.is_open))}
+    is_list = isinstance(where, Iterable) and not isinstance(where, Mapping | type)
+    listed = list(where) if is_list else [where]
+    ids = {each for each in listed if isinstance(each, int)}
+    for each in listed:
+        if not isinstance(each, int):
+            kind, match = (None, each) if isinstance(each, Mapping) else (each, {})
+            ids |= {job.id for job, _ in await matching(session, Wanted.of(kind, match))}
+    return ids
+
+
+def _checked(until: Any) -> Until:
+    if not isinstance(until, datetime | timedelta | None):
+        raise TypeError(f"until={until!r} is no moment and no length of time; pass a timedelta")
+    if isinstance(until, datetime) and until.utcoffset() is None:
+        raise ValueError(f"until={until!r} has no time zone; pass datetime.now(UTC) or the like")
+    if isinstance(until, timedelta) and until < timedelta(0):
+        raise ValueError(f"until={until!r} is in the past; pass a time from now on")
+    return until
+
+
+async def _moment(session: Bound, given: GivenJobs, until: Until) -> datetime:
+    seconds = until.total_seconds() if isinstance(until, timedelta) else 0.0
+    now = datetime.fromisoformat(await session.value(given.moment(seconds)))
+    return max(now, until) if isinstance(until, datetime) else now
+
+
+@define
+class _Drain:
+    """One drain: the state that its runs change."""
+
+    session: Bound
+    given: GivenJobs
+    terms: _Terms
+    node: tuple[int, int]
+    work_types: list[str]
+    ids: set[int]
+    since: int
+    until: datetime
+    # The moment that counts as now: it goes on to the next job that is due by the last one.
+    now: str = "-infinity"
+    outcomes: list[Outcome] = field(factory=list)
+
+    async def run(self) -> None:
+        """Run jobs until none is due."""
+        while (claimed := await self._claim()) is not None:
+            if len(self.outcomes) >= self.terms.limit:
+                raise AssertionError(self._unending())
+            await self._run(claimed)
+
+    async def _claim(self) -> dict[str, Any] | None:
+        while True:
+            claimed: dict[str, Any] = json.loads(await self.session.value(self._claiming()))
+            if "assignment" in claimed:
+                self.ids.update(claimed["children"] or ())
+                return claimed
+            if not await self._goes_on(claimed["next_at"]):
+                return None
+
+    def _claiming(self) -> Any:
+        return self.given.claim(
+            self.node,
+            self.work_types,
+            given=self.ids,
+            since=self.since,
+            is_own=self.session.is_open,
+            moment=self.now,
+        )
+
+    async def _goes_on(self, next_at: str | None) -> bool:
+        """Go on to the moment of the next job; return whether it is due by the last one."""
+        if next_at is None or datetime.fromisoformat(next_at) > self.until:
+            return False
+        self.now = next_at
+        return True
+
+    async def _run(self, claimed: dict[str, Any]) -> None:
+        chunk, ahead = claimed["chunk"], claimed["ahead"]
+        job = read_chunk(chunk)[0]
+        assignment = Assignment(
+            incarnation=self.node[1],
+            number=claimed["assignment"],
+            lane=claimed["lane"],
+            jobs=1,
+            weight=job.weight,
+            chunk=chunk,
+            # By the moment that counts as now, the job may have expired.
+            asked_at=time.monotonic() - ahead,
+        )
+        complete = partial(self._complete_own, assignment)
+        is_of_asyncio = self.terms.runs_in_asyncio(job.work_type)
+        is_blocking = has_runtime(job.work_type, Runtime.THREAD)
+        is_apart = is_blocking and self.session.is_asynchronous
+        opener = BorrowedTransactions(
+            self._borrow, is_of_asyncio, complete, is_blocking=is_blocking and not is_apart
+        )
+        steps = StepsOfRows(opener, schema=self.session.schema, ahead=ahead)
+        run = partial(self.terms.run, assignment, opener, steps, is_apart=is_apart)
+        ending = await self._within_savepoint(run)
+        if not ending.is_written:
+            await self._write(assignment, job.job_id, ending, ahead)
+        elif ending.late_result is not None:
+            token = self.node[1], assignment.number, job.job_id
+            await self.session.value(self.given.note_late_result(*token, ending.late_result))
+        self.outcomes.append(ending.outcome)
+        if self.terms.raise_errors:
+            _raise(ending)
+
+    async def _borrow(self) -> Bound:
+        return self.session
+
+    async def _within_savepoint(self, run: Callable[[], Awaitable[Ending]]) -> Ending:
+        """Run a job; if one of its statements has failed the transaction, undo what it did."""
+        if self.session.is_alone:
+            return await run()
+        await self.session.value((SAVEPOINT.opening, ()))
+        ending = await run()
+        try:
+            await self.session.value((SAVEPOINT.closing, ()))
+        except Exception:
+            await self.session.undo(SAVEPOINT)
+        return ending
+
+    async def _write(
+        self, assignment: Assignment, job_id: int, ending: Ending, ahead: float
+    ) -> None:
+        if ending.settled is None:
+            await self._completed(assignment, job_id, ending.results)
+            return
+        # A hold would last by the server's clock, whatever moment counts as now.
+        settled = evolve(ending.settled, throttled=None)
+        if settled.outcome in _LATER and settled.delay is not None:
+            settled = evolve(settled, delay=settled.delay + ahead)
+        if settled.waits:
+            settled = evolve(settled, waits=[_postponed(wait, ahead) for wait in settled.waits])
+        await self.session.value(self.given.settle(self.node[1], [settled]))
+
+    async def _completed(self, assignment: Assignment, job_id: int, results: str) -> bool:
+        completing = self.given.complete(
+            self.node[1], assignment.lane, assignment.number, job_id, results
+        )
+        return bool(await self.session.value(completing) == "1")
+
+    async def _complete_own(self, assignment: Assignment, job: RunningJob) -> None:
+        """Complete a job at the end of its own transaction."""
+        if job.last_progress is None:
+            results = f'{{"{job.id}":{job.result}}}' if job.result is not None else ""
+            is_ended = await self._completed(assignment, job.id, results)
+        else:
+            result, progress = json.loads(job.result or "null"), json.loads(job.last_progress)
+            done = SettledJob(
+                *(job.id, assignment.number, "done"),
+                result=result,
+                progress=progress,
+                cost=job.settled_cost,
+            )
+            is_ended = await self.session.value(self.given.settle(self.node[1], [done])) == "1"
+        if not is_ended:
+            raise TokenLost(f"job {job.id} has ended meanwhile", "end it once only")
+
+    def _unending(self) -> str:
+        runs = Counter((each.work_type, each.kind) for each in self.outcomes)
+        named = ", ".join(
+            f"{work_type} {kind} ({number})" for (work_type, kind), number in runs.most_common(10)
+        )
+        return (
+            f"{self.terms.limit} runs were not enough: {named}; pass limit=, an earlier until=, or"
+            " where= for the jobs that the test is about"
+        )
+
+
+def _postponed(wait: Mapping[str, Any], ahead: float) -> Mapping[str, Any]:
+    return {**wait, "seconds": wait["seconds"] + ahead} if "seconds" in wait else wait
+
+
+def _raise(ending: Ending) -> None:
+    outcome = ending.outcome
+    if outcome.error is not None:
+        raise outcome.error
+    if ending.late is not None:
+        raise AssertionError(f"job {outcome.job_id} ({outcome.work_type}): {ending.late}")
+    if outcome.kind in ("unread", "failed"):
+        raise InvalidWork(outcome.reason or f"job {outcome.job_id} has failed", "fix what it says")

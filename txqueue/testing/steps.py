@@ -20,7 +20,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from txqueue.adapters.exchanges import error_of
+from txqueue.adapters.calls import error_of
 from txqueue.errors import TokenLost, TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.results import ANY_KIND, Memo, check_length, read_result, step_text

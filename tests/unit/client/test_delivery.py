@@ -12,7 +12,7 @@ from txqueue.client.node_link import Membership
 from txqueue.client.queue import WorkQueue
 from txqueue.model.assignment import Assignment
 from txqueue.store.driver.connection_pool import ConnectionPool
-from txqueue.store.enqueueing.direct_dispatch import NodeCredit
+from txqueue.store.enqueueing.calls import NodeCredit
 
 
 @define

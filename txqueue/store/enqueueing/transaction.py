@@ -32,8 +32,7 @@ from txqueue.store.driver.errors import lost, translated
 from txqueue.store.driver.shared_errors import ended_inside
 from txqueue.store.enqueueing.awaited_calls import AwaitedCalls, awaited
 from txqueue.store.enqueueing.batch import Batch
-from txqueue.store.enqueueing.calls import batches, enqueue_call
-from txqueue.store.enqueueing.direct_dispatch import DirectDispatch, Query
+from txqueue.store.enqueueing.calls import DirectDispatch, Query, batches, enqueue_call
 from txqueue.store.enqueueing.portable_calls import Receiver, Signal, sent
 from txqueue.store.enqueueing.worksets import fill
 from txqueue.store.schema.files import checked_name

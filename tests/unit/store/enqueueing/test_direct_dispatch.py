@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from txqueue import WorkItem
 from txqueue.model.assignment import AssignedJob, Assignment, read_chunk
 from txqueue.store.driver.connection import Connection
-from txqueue.store.enqueueing.direct_dispatch import DirectDispatch, NodeCredit
+from txqueue.store.enqueueing.calls import DirectDispatch, NodeCredit
 from txqueue.store.enqueueing.transaction import Transaction
 
 
