@@ -16,6 +16,7 @@ from tests.db.conftest import Cli
 from tests.db.masters import Master
 from txqueue import ExistingTable, WorkQueue, WorksetItem
 from txqueue.errors import Refused
+from txqueue.model.job import Token
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.enqueueing.worksets import Parts
 
@@ -372,14 +373,14 @@ async def test_rows_that_later_share_a_key_are_found_when_parts_are_cut(
     node.cursor.execute("create view seen as select day from day")
     await queue.start_workset(Seen)
     node.cursor.execute("update day set day = null where day = 7")
-    parts = Parts(pool, "txqueue")
+    parts = Parts(pool, "txqueue", Seen, Token(0, 0), 0)
     node.cursor.execute("insert into day values (%s)", (place + 1,))
     with pytest.raises(Refused, match="day of seen is not unique"):
-        await parts.cut(Seen)
+        await parts.cut()
     node.cursor.execute(
         "delete from day where ctid = (select max(ctid) from day where day = %s)", (place + 1,)
     )
-    assert [await parts.cut(Seen) for _ in range(3)] == [True, True, False]
+    assert [await parts.cut() for _ in range(3)] == [True, True, False]
     assert node.value("select sum(items) from txqueue.workset_part") == 39_999
 
 
@@ -394,7 +395,7 @@ async def test_a_missing_table_of_the_application_is_named(
     await queue.start_workset(Seen)
     node.cursor.execute("drop view seen")
     with pytest.raises(Refused, match=r"the rows of seen cannot be read: .*does not exist"):
-        await Parts(pool, "txqueue").cut(Seen)
+        await Parts(pool, "txqueue", Seen, Token(0, 0), 0).cut()
 
 
 def test_a_missing_table_of_a_workset_is_named(node: Master) -> None:

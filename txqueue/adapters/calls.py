@@ -110,13 +110,6 @@ def _fields(error: Any) -> tuple[str | None, str | None, str | None]:
     return sqlstate, getattr(error, "message", None), getattr(error, "hint", None)
 
 
-def raise_refusal(error: BaseException) -> None:
-    """Raise the error of txqueue that a driver's stands for, if it is a refusal."""
-    refusal = error_of(error)
-    if refusal is not None:
-        raise refusal from error
-
-
 class _Refusals:
     """A block whose errors of a driver are raised as those of txqueue, where they are refusals."""
 
@@ -125,8 +118,8 @@ class _Refusals:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Raise the refusal that an error stands for."""
-        if isinstance(error, Exception):
-            raise_refusal(error)
+        if isinstance(error, Exception) and (refusal := error_of(error)) is not None:
+            raise refusal from error
 
 
 REFUSALS: Final = _Refusals()

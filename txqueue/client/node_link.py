@@ -123,7 +123,9 @@ class Membership:
             return self._credit(**arguments) if pipe is self._pipe else {}
 
         def withdraw(incarnation: int) -> dict[str, Any]:
-            return self._withdraw(incarnation) if pipe is self._pipe else {}
+            if pipe is self._pipe:
+                self._credits.pop(incarnation, None)
+            return {}
 
         pipe = PromptPipe({Credit: credit, Withdraw: withdraw}, lost=lambda: self._lost(pipe))
         return pipe
@@ -173,10 +175,6 @@ class Membership:
             return {}
         added = {incarnation: NodeCredit(node_id, incarnation, weight, is_own)}
         self._credits = {**added, **self._credits} if is_own else {**self._credits, **added}
-        return {}
-
-    def _withdraw(self, incarnation: int) -> dict[str, Any]:
-        self._credits.pop(incarnation, None)
         return {}
 
 

@@ -49,19 +49,15 @@ def find_cron_fault(expression: object) -> str | None:
         return f"there is no ?; write {expression.replace('?', '*')!r}"
     fault = _simulated_fault(expression)
     # CronSim calls the day bad, too, which is one in other months.
-    if fault == "Bad day-of-month" and not _simulated_fault(_in_all_months(fields)):
+    in_all_months = " ".join([*fields[:3], "*", fields[4]])
+    if fault == "Bad day-of-month" and not _simulated_fault(in_all_months):
         return "it never comes: none of its months has such a day"
     return fault
 
 
-def _in_all_months(fields: list[str]) -> str:
-    minute, hour, day, _, weekday = fields
-    return f"{minute} {hour} {day} * {weekday}"
-
-
 def _simulated_fault(expression: str) -> str | None:
     try:
-        next(_simulated(expression, datetime(2000, 1, 1)))
+        next(CronSim(expression, datetime(2000, 1, 1)))
     except CronSimError as error:
         return str(error)
     except (StopIteration, ValueError):
@@ -77,17 +73,13 @@ def cron_times(expression: str, zone: ZoneInfo, moment: datetime) -> Iterator[da
     comes right after the gap, one that the clocks show twice comes the first time. An expression
     for every hour has each time that the clocks show.
     """
-    clock = _simulated(expression, _start(moment.astimezone(zone)))
+    clock = CronSim(expression, _start(moment.astimezone(zone)))
     times = _every_hour(clock, zone) if len(clock.hours) == HOURS_A_DAY else _once(clock, zone)
     last = moment
     for time in times:
         if time > last:
             yield time
             last = time
-
-
-def _simulated(expression: str, start: datetime) -> CronSim:
-    return CronSim(expression, start)
 
 
 def _start(local: datetime) -> datetime:

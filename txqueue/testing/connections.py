@@ -75,7 +75,7 @@ def default_connection() -> Any:
 def _default() -> Any:
     if _chosen:
         return _chosen[-1]
-    return _database_of_tasks() if _has_django() else None
+    return next((each.database for each in _backends()), "default") if _has_django() else None
 
 
 def _has_django() -> bool:
@@ -87,10 +87,6 @@ def _backends() -> list[Any]:
     """Return the backends of Django's tasks, if the project has the app."""
     module = sys.modules.get("txqueue.django.checks")
     return [] if module is None else list(module.backends())
-
-
-def _database_of_tasks() -> str:
-    return next((backend.database for backend in _backends()), "default")
 
 
 def schemas_of(using: str) -> list[str]:

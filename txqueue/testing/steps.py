@@ -92,10 +92,8 @@ class BorrowedTransactions:
 
     def __call__(self, job: RunningJob) -> AbstractAsyncContextManager[Transaction]:
         """Open the transaction of a job."""
-        return self._nothing(job) if self._is_needless(job) else self._open(job)
-
-    def _is_needless(self, job: RunningJob) -> bool:
-        return job.has_returned and self.complete is None
+        is_needless = job.has_returned and self.complete is None
+        return self._nothing(job) if is_needless else self._open(job)
 
     @asynccontextmanager
     async def _nothing(self, job: RunningJob) -> AsyncIterator[Any]:

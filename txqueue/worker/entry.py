@@ -87,7 +87,12 @@ def run_worker() -> NoReturn:
     try:
         reactor.run(installSignalHandlers=False)
     except BaseException:
-        _exit_broken()
+        # A handler has closed the descriptors of the reactor, for example.
+        try:
+            traceback.print_exc()
+            end_worker_log()
+        finally:
+            os._exit(1)
     # Calls what the application has registered with `atexit`, exporters of traces for example.
     sys.exit()
 
@@ -97,15 +102,6 @@ def _exit() -> NoReturn:
     logging.shutdown()
     end_worker_log()
     os._exit(0)
-
-
-def _exit_broken() -> NoReturn:
-    """Exit after the reactor has failed: a handler has closed its descriptors, for example."""
-    try:
-        traceback.print_exc()
-        end_worker_log()
-    finally:
-        os._exit(1)
 
 
 def _end_with_master(pipe: int) -> None:

@@ -275,7 +275,7 @@ class MasterLink:
         self._watch_children()
         let_information_pass()
         threads = HandlerThreads.of_worker(self._reactor, options["capacity"])
-        parts = Parts(transactions.connections, options["schema"])
+        parts = partial(Parts, transactions.connections, options["schema"])
         worksets = WorksetWork(self._reactor, threads, parts)
         in_flight = InFlight(options["capacity"], self._shared)
         name_blocking_run(in_flight)

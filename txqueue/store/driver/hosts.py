@@ -233,15 +233,11 @@ def _hosts(parameters: Mapping[str, str], environ: Mapping[str, str]) -> list[di
 
 def _told_patience(dsn: str, environ: Mapping[str, str]) -> float | None:
     """Return the time limit of a DSN, or of the environment; None without one."""
-    seconds = _parsed(dsn).get("connect_timeout") or environ.get("PGCONNECT_TIMEOUT")
-    return float(seconds) if seconds is not None and _is_number(seconds) else None
-
-
-def _is_number(text: str) -> bool:
     try:
-        return float(text) > 0
+        told = float(_parsed(dsn).get("connect_timeout") or environ.get("PGCONNECT_TIMEOUT") or 0)
     except ValueError:
-        return False
+        return None
+    return told if told > 0 else None
 
 
 def name_in(parameters: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> str | None:

@@ -216,7 +216,8 @@ def _chosen(options: Mapping[str, Any], cls: type[Any]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for name, value in options.items():
         if name not in OPTIONS and name != TRACED_AT:
-            raise _unknown_option(name)
+            remedy = remedy_for([name], sorted(OPTIONS))
+            raise InvalidWork(f"enqueue has no option {name}", remedy)
         if value is None:
             continue
         if name == TRACED_AT:
@@ -240,11 +241,6 @@ def _check_moments(options: Mapping[str, Any]) -> None:
             f"not_after {last.isoformat()} is not later than not_before {first.isoformat()}",
             "give a not_after that lies after not_before, or none",
         )
-
-
-def _unknown_option(option: str) -> InvalidWork:
-    remedy = remedy_for([option], sorted(OPTIONS))
-    return InvalidWork(f"enqueue has no option {option}", remedy)
 
 
 _MAY_UNDO = re.compile("savepoint|rollback|abort|prepare", re.IGNORECASE)

@@ -16,6 +16,7 @@ from txqueue.errors import InvalidWork, JobNotFound, Refused, SchemaMismatch
 from txqueue.model.job import Token
 from txqueue.model.payload import encode
 from txqueue.model.workset_item import WorksetItem, WorksetStatus, columns_of, decimals_of
+from txqueue.store.driver.connection import Statement
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.enqueueing.calls import job_object, json_text
 from txqueue.store.schema.files import checked_name
@@ -312,7 +313,7 @@ class Worksets:
         return int(rows[0][0])
 
 
-# The SQL arguments that identify a job and its fencing token; `_fence` returns their values.
+# The SQL arguments that identify a job and its fencing token.
 _FENCE: Final = "its_incarnation => %s, its_assignment => %s, its_job_id => %s"
 _NEXT_PART: Final = """
     select held, part, first, last, keys, items, attempt, taken, content, due_in
@@ -372,66 +373,75 @@ class Performed:
     failures: list[dict[str, Any]]
 
 
+@frozen
 class Parts:
-    """The operations of a workset's job, fenced by its token.
+    """A workset, of which one run of a job takes parts; fenced by the run's token.
 
-    Args:
+    Attributes:
         connections: The connection pool.
         schema: The name of the schema.
+        cls: The class of the items.
+        token: The fencing token of the run.
+        job_id: The number of the job.
     """
 
-    def __init__(self, connections: ConnectionPool, schema: str) -> None:
-        self.connections = connections
-        self.schema = schema
+    connections: ConnectionPool
+    schema: str
+    cls: type[WorksetItem]
+    token: Token
+    job_id: int
 
-    async def next(
-        self, cls: type[WorksetItem], token: Token, job_id: int, performed: Performed | None
-    ) -> NextPart:
+    @property
+    def _fence(self) -> tuple[int, int, int]:
+        return self.token.incarnation, self.token.assignment, self.job_id
+
+    async def next(self, performed: Performed | None) -> NextPart:
         """Count the items of a processed part, if given, and take the next, in one transaction."""
+        counted = (performed.part, json.dumps(performed.failures)) if performed else (None, None)
         rows = await self.connections.query(
             _NEXT_PART.format(schema=self.schema, fence=_FENCE),
-            (
-                *_fence(token, job_id),
-                cls.workset,
-                *((performed.part, json.dumps(performed.failures)) if performed else (None, None)),
-            ),
+            (*self._fence, self.cls.workset, *counted),
         )
         held, number, *fields, due_in = rows[0]
         part = None if number is None else Part(number, *fields)
         return NextPart(held, part, due_in)
 
-    async def split(
-        self, token: Token, job_id: int, part: Part, keys: Sequence[str], size: int
-    ) -> bool:
+    async def split(self, part: Part, keys: Sequence[str], size: int) -> bool:
         """Split a part into smaller ones; return False if the job no longer holds it."""
         rows = await self.connections.query(
             f"select {self.schema}.split_workset_part("
             f"{_FENCE}, its_part => %s, its_keys => %s::text[], size => %s)",
-            (*_fence(token, job_id), part.id, list(keys), size),
+            (*self._fence, part.id, list(keys), size),
         )
         return bool(rows[0][0])
 
-    async def end(self, cls: type[WorksetItem], token: Token, job_id: int) -> bool:
-        """End the job unless parts are left or the workset is being filled; tell if it ended."""
-        return await _end(
-            self.connections.query, self.schema, (*_fence(token, job_id), cls.workset, False)
-        )
+    def counting(self, performed: Performed) -> Statement:
+        """Return the statement that counts a processed part's items in the caller's transaction."""
+        call = f"select {self.schema}.end_part({_FENCE}, its_part => %s, failures => %s)"
+        return call, (*self._fence, performed.part, json.dumps(performed.failures))
 
-    async def pass_on(
-        self, cls: type[WorksetItem], token: Token, job_id: int, performed: Performed | None
-    ) -> None:
+    async def end(self) -> bool:
+        """End the job unless parts are left or the workset is being filled; tell if it ended."""
+        return await self._end(self.connections.query, is_renewed=False)
+
+    async def pass_on(self, performed: Performed | None) -> None:
         """Count the items of a processed part, if given, and replace this job by a new one."""
         async with self.connections.transaction() as connection:
             if performed is not None:
-                await connection.query(*count_call(self.schema, token, job_id, performed))
-            await _end(connection.query, self.schema, (*_fence(token, job_id), cls.workset, True))
+                await connection.query(*self.counting(performed))
+            await self._end(connection.query, is_renewed=True)
 
-    async def rows(self, cls: type[WorksetItem], part: Part) -> tuple[str, list[str]]:
+    async def _end(self, query: Query, *, is_renewed: bool) -> bool:
+        call = f"select {self.schema}.end_slot({_FENCE}, its_name => %s, is_renewed => %s)"
+        rows = await query(call, (*self._fence, self.cls.workset, is_renewed))
+        return bool(rows[0][0])
+
+    async def rows(self, part: Part) -> tuple[str, list[str]]:
         """Read a part of an application's table: the items as JSON, and their keys."""
-        table = ApplicationTable(cls, self.connections.query)
+        table = ApplicationTable(self.cls, self.connections.query)
         return await table.rows(part.first, part.last, part.keys)
 
-    async def cut(self, cls: type[WorksetItem]) -> bool | None:
+    async def cut(self) -> bool | None:
         """Divide the next rows of an application's table into parts.
 
         Returns:
@@ -439,36 +449,15 @@ class Parts:
         """
         async with self.connections.transaction() as connection:
             rows = await connection.query(
-                f"select is_cut, cut_to from {self.schema}.lock_next_cut(%s)", (cls.workset,)
+                f"select is_cut, cut_to from {self.schema}.lock_next_cut(%s)", (self.cls.workset,)
             )
             is_cut, cut_to = rows[0]
             if is_cut is None or is_cut:
                 return None if is_cut is None else False
-            cut = await ApplicationTable(cls, connection.query).cut(cut_to)
+            cut = await ApplicationTable(self.cls, connection.query).cut(cut_to)
             await connection.query(
                 f"select {self.schema}.add_parts(its_name => %s, firsts => %s::text[],"
                 " lasts => %s::text[], counts => %s::integer[], is_all => %s)",
-                (cls.workset, cut.firsts, cut.lasts, cut.counts, cut.is_all),
+                (self.cls.workset, cut.firsts, cut.lasts, cut.counts, cut.is_all),
             )
         return True
-
-
-def count_call(
-    schema: str, token: Token, job_id: int, performed: Performed
-) -> tuple[str, Sequence[object]]:
-    """Return the statement that counts a processed part's items in the caller's transaction."""
-    return f"select {schema}.end_part({_FENCE}, its_part => %s, failures => %s)", (
-        *_fence(token, job_id),
-        performed.part,
-        json.dumps(performed.failures),
-    )
-
-
-async def _end(query: Query, schema: str, parameters: Sequence[object]) -> bool:
-    call = f"select {schema}.end_slot({_FENCE}, its_name => %s, is_renewed => %s)"
-    rows = await query(call, parameters)
-    return bool(rows[0][0])
-
-
-def _fence(token: Token, job_id: int) -> tuple[int, int, int]:
-    return token.incarnation, token.assignment, job_id

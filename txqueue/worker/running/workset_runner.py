@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, cast
@@ -24,7 +24,7 @@ from txqueue.model.workset_item import WorksetItem
 from txqueue.policy.endings.outcome import judge, summary_of
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.enqueueing.transaction import Transaction
-from txqueue.store.enqueueing.worksets import Part, Parts, Performed, count_call
+from txqueue.store.enqueueing.worksets import Part, Parts, Performed
 from txqueue.worker.handlers.running_job import RunningJob, change
 from txqueue.worker.handlers.runtimes import ended, layered, layered_awaited
 from txqueue.worker.handlers.thread_job import ThreadJob, ThreadTransaction
@@ -139,9 +139,9 @@ class RunningPart:
             async with self._parts.connections.transaction() as connection:
                 with Transaction(connection, self._parts.schema) as txn:
                     yield txn
-                call = count_call(self._parts.schema, self.job.token, self.job.id, self.performed())
+                call = self._parts.counting(self.performed())
                 if not (await connection.query(*call))[0][0]:
-                    raise _lost(self.job)
+                    raise _lost(self.job.id)
             self.is_counted = True
         finally:
             self._has_transaction = self.is_counted
@@ -192,13 +192,13 @@ class WorksetWork:
     Args:
         reactor: The worker's reactor.
         threads: Run threaded handlers.
-        parts: The stored functions for parts of worksets.
+        parts: Returns a workset, as a run of its job takes parts of it.
     """
 
-    def __init__(self, reactor: IStoreReactor, threads: HandlerThreads, parts: Parts) -> None:
-        self._reactor = reactor
-        self._threads = threads
-        self._parts = parts
+    def __init__(
+        self, reactor: IStoreReactor, threads: HandlerThreads, parts: Callable[..., Parts]
+    ) -> None:
+        self._reactor, self._threads, self._parts = reactor, threads, parts
 
     async def work_through(self, cls: type[WorksetItem], job: RunningJob) -> Snooze | None:
         """Process parts of a workset until none is left or the job's turn is over.
@@ -206,68 +206,57 @@ class WorksetWork:
         Returns:
             `Snooze` until an item is due; None if the job has ended.
         """
+        parts = self._parts(cls, job.token, job.id)
         until = self._reactor.seconds() + TURN
         performed: Performed | None = None
         while self._reactor.seconds() < until:
-            answer = await self._parts.next(cls, job.token, job.id, performed)
+            answer = await parts.next(performed)
             performed = None
             job.beat()
             if not answer.held:
-                raise _lost(job)
+                raise _lost(job.id)
             if answer.part is not None:
-                performed = await self._perform(cls, job, answer.part)
-            elif cls.source is None or not await self._cut(cls):
+                performed = await self._perform(parts, job, answer.part)
+            elif cls.source is None or not await self._cut(parts):
                 if answer.due_in is not None:
                     return Snooze(min(max(answer.due_in, PAUSE), LONGEST_REST))
-                if await self._parts.end(cls, job.token, job.id):
+                if await parts.end():
                     change(job, is_completed=True)
                     return None
                 await deferLater(self._reactor, PAUSE)
-        await self._parts.pass_on(cls, job.token, job.id, performed)
+        await parts.pass_on(performed)
         change(job, is_completed=True)
         return None
 
-    async def _cut(self, cls: type[WorksetItem]) -> bool:
+    async def _cut(self, parts: Parts) -> bool:
         """Divide more rows of an application's table into parts; return False if none is left."""
-        cut = await self._parts.cut(cls)
+        cut = await parts.cut()
         if cut is None:
             await deferLater(self._reactor, PAUSE)
         return cut is not False
 
-    async def _perform(
-        self, cls: type[WorksetItem], job: RunningJob, part: Part
-    ) -> Performed | None:
+    async def _perform(self, parts: Parts, job: RunningJob, part: Part) -> Performed | None:
         """Process a part; return it to be counted, or None if it is counted already or split."""
-        content, keys = await self._read(cls, part)
+        content, keys = await _read(parts, part)
         if is_deadly(part):
             error = f"poison: {MOST_DEATHS} processes died while they performed it"
             return Performed(part.id, [{"key": key, "error": error} for key in keys])
         if part.taken > 1 and part.items > 1:
-            await self._split(job, part, keys)
+            await _split(parts, part, keys)
             return None
-        running = RunningPart(job, *_decoded(cls, content, keys), part, self._parts)
+        running = RunningPart(job, *_decoded(parts.cls, content, keys), part, parts)
         try:
-            await self._run(cls, running)
+            await self._run(parts.cls, running)
         except (CancelledError, TokenLost):
             raise
         except BaseException as error:
             if not running.is_counted and part.items > 1:
-                await self._split(job, part, keys)
+                await _split(parts, part, keys)
                 return None
             if running.is_counted:
                 running.log_late(error)
             running.fail_all(error)
         return None if running.is_counted else running.performed()
-
-    async def _read(self, cls: type[WorksetItem], part: Part) -> tuple[str, Sequence[str]]:
-        if cls.source is not None:
-            return await self._parts.rows(cls, part)
-        content = part.content or "[]"
-        return content, part.keys or [str(number) for number in range(1, part.items + 1)]
-
-    async def _split(self, job: RunningJob, part: Part, keys: Sequence[str]) -> None:
-        if not await self._parts.split(job.token, job.id, part, keys, split_size(part)):
-            raise _lost(job)
 
     async def _run(self, cls: type[WorksetItem], running: RunningPart) -> None:
         if cls.runtime is Runtime.THREAD:
@@ -286,6 +275,18 @@ class WorksetWork:
             layered(thread_layers(), partial(_each_in_turn, cls, part), part.job)()
 
         (await self._threads.run(running.job, perform)).get()
+
+
+async def _read(parts: Parts, part: Part) -> tuple[str, Sequence[str]]:
+    if parts.cls.source is not None:
+        return await parts.rows(part)
+    content = part.content or "[]"
+    return content, part.keys or [str(number) for number in range(1, part.items + 1)]
+
+
+async def _split(parts: Parts, part: Part, keys: Sequence[str]) -> None:
+    if not await parts.split(part, keys, split_size(part)):
+        raise _lost(parts.job_id)
 
 
 def _timed_out(ended: Ended | Failure, timeout: float) -> Ended:
@@ -354,8 +355,8 @@ def _decoded_singly(
     return items, fit, refusals
 
 
-def _lost(job: RunningJob) -> TokenLost:
+def _lost(job_id: int) -> TokenLost:
     return TokenLost(
-        f"job {job.id} has been assigned elsewhere since",
+        f"job {job_id} has been assigned elsewhere since",
         "nothing: its part is processed again, and this run's writes are rolled back",
     )

@@ -17,6 +17,7 @@ from tests.waiting import running_reactor
 from txqueue import Runtime, WorksetItem, middleware
 from txqueue.model import directives as registry
 from txqueue.model.assignment import AssignedJob, Assignment
+from txqueue.model.job import Token
 from txqueue.store.enqueueing.worksets import NextPart, Part, Parts
 from txqueue.worker.handlers.running_job import HeldAssignment, begun
 from txqueue.worker.handlers.threads import HandlerThreads
@@ -102,7 +103,13 @@ class OnePart:
         self.schema = "txqueue"
         self.connections = Connections()
 
-    async def next(self, cls: object, token: object, job_id: object, performed: Any) -> NextPart:
+    def of(self, cls: type[WorksetItem], token: Token, job_id: int) -> Parts:
+        """It, as a run takes parts of it."""
+        own = Parts(cast("Any", self.connections), self.schema, cls, token, job_id)
+        self.cls, self.job_id, self.counting = cls, job_id, own.counting
+        return cast("Parts", self)
+
+    async def next(self, performed: Any) -> NextPart:
         """Hand it out once."""
         if performed is not None:
             self.counted += performed.failures
@@ -121,7 +128,7 @@ def work_through(
     """Begin to work through it."""
     assigned = AssignedJob(7, "pooling.job", 1, 1, {})
     job = begun(assigned, HeldAssignment(Assignment(1, 1, 0, 1, 1, "")), cast("Any", None))
-    work = WorksetWork(running_reactor(), cast("Any", threads), cast("Parts", parts))
+    work = WorksetWork(running_reactor(), cast("Any", threads), parts.of)
     return Deferred.fromCoroutine(work.work_through(cls, job))
 
 
