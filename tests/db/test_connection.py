@@ -21,7 +21,7 @@ from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import complaint, lost
 from txqueue.store.driver.listener import Listener
 from txqueue.store.driver.raw_connection import OFTEN
-from txqueue.store.driver.session_bounds import of_a_master, of_a_worker
+from txqueue.store.driver.session_bounds import OF_A_WORKER, of_a_master
 from txqueue_torture.needs import lacking
 from txqueue_torture.proxy import Address, Proxy
 from txqueue_torture.server import Server, dsn_of, pgbouncer
@@ -215,7 +215,7 @@ async def test_a_statement_that_is_given_up_ends_on_the_server_too(database18: s
     await eventually(lambda: running_statements(database18) == 0, SOON)
 
 
-@pytest.mark.parametrize("session", [of_a_master(7.0), of_a_worker()], ids=["master", "worker"])
+@pytest.mark.parametrize("session", [of_a_master(7.0), OF_A_WORKER], ids=["master", "worker"])
 async def test_a_session_has_its_bounds(database18: str, session: dict[str, str]) -> None:
     """The server enforces them, even if the client or its host dies."""
     connection = await Connection(running_reactor(), NAME, session=session).open(database18)

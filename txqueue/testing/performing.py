@@ -317,22 +317,20 @@ class _Drain:
 
     async def _claim(self) -> dict[str, Any] | None:
         while True:
-            claimed: dict[str, Any] = json.loads(await self.session.value(self._claiming()))
+            claiming = self.given.claim(
+                self.node,
+                self.work_types,
+                given=self.ids,
+                since=self.since,
+                is_own=self.session.is_open,
+                moment=self.now,
+            )
+            claimed: dict[str, Any] = json.loads(await self.session.value(claiming))
             if "assignment" in claimed:
                 self.ids.update(claimed["children"] or ())
                 return claimed
             if not await self._goes_on(claimed["next_at"]):
                 return None
-
-    def _claiming(self) -> Any:
-        return self.given.claim(
-            self.node,
-            self.work_types,
-            given=self.ids,
-            since=self.since,
-            is_own=self.session.is_open,
-            moment=self.now,
-        )
 
     async def _goes_on(self, next_at: str | None) -> bool:
         """Go on to the moment of the next job; return whether it is due by the last one."""

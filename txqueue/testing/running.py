@@ -348,7 +348,11 @@ def run_here(
     """
     run = _Run(assignment, opener, steps)
     if has_runtime(run.assigned.work_type, Runtime.ASYNCIO):
-        _check_loop(run, asynchronous)
+        if in_loop():
+            raise TypeError(
+                f"the handler of {run.assigned.work_type} needs a loop of asyncio, and one runs"
+                f" here already: await {asynchronous}()"
+            )
         return loop_of_project()(_waited(run))
     clock = ManualClock()
     # What the handler has begun goes on while no time passes.
@@ -367,14 +371,6 @@ def run_here(
 
 def _is_due(clock: ManualClock) -> bool:
     return any(call.getTime() <= clock.seconds() for call in clock.getDelayedCalls())
-
-
-def _check_loop(run: _Run, asynchronous: str) -> None:
-    if in_loop():
-        raise TypeError(
-            f"the handler of {run.assigned.work_type} needs a loop of asyncio, and one runs here"
-            f" already: await {asynchronous}()"
-        )
 
 
 def has_runtime(work_type: str, runtime: Runtime) -> bool:

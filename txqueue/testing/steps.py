@@ -106,8 +106,17 @@ class BorrowedTransactions:
         given = GivenJobs(bound.schema, bound.style)
         async with self._framed(bound):
             await self._wait(bound.value(given.name_ending_job(job.id)))
-            async with self._within(job, bound) as txn:
-                yield txn
+            connection = cast("Connection", _Borrowed(bound, self._wait))
+            with Transaction(connection, bound.schema, ends=job.id) as txn:
+                change(job, within=txn)
+                try:
+                    yield txn
+                    take_result(job, txn, RESULT_LIMIT)
+                    await enqueue_follow_ups(job, txn)
+                    if self.complete is not None:
+                        await self._wait(self.complete(job))
+                finally:
+                    change(job, within=None)
             await self._wait(bound.value(given.name_ending_job(None)))
         change(job, is_completed=True)
 
@@ -160,20 +169,6 @@ class BorrowedTransactions:
                 await self._wait(bound.undo(frame))
             raise
         await self._wait(bound.value((frame.closing, ())))
-
-    @asynccontextmanager
-    async def _within(self, job: RunningJob, bound: Bound) -> AsyncIterator[Transaction]:
-        connection = cast("Connection", _Borrowed(bound, self._wait))
-        with Transaction(connection, bound.schema, ends=job.id) as txn:
-            change(job, within=txn)
-            try:
-                yield txn
-                take_result(job, txn, RESULT_LIMIT)
-                await enqueue_follow_ups(job, txn)
-                if self.complete is not None:
-                    await self._wait(self.complete(job))
-            finally:
-                change(job, within=None)
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Return what a handler of any kind can await, as it awaits statements on a node."""

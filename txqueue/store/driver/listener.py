@@ -15,7 +15,7 @@ from txqueue.errors import ConfigurationError
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.driver.reconnecting import ReconnectBackoff, SlowHosts
-from txqueue.store.driver.session_bounds import LONGEST_LIFE, kept_alive
+from txqueue.store.driver.session_bounds import KEPT_ALIVE, LONGEST_LIFE
 
 # Seconds after which a statement without an answer counts as lost.
 PATIENCE = 10.0
@@ -67,7 +67,7 @@ class Listener:
     _backoff: ReconnectBackoff | None = None
 
     def __attrs_post_init__(self) -> None:
-        self._session = kept_alive() if self._session is None else self._session
+        self._session = KEPT_ALIVE if self._session is None else self._session
         self._slow_hosts = SlowHosts() if self._backoff is None else self._backoff.slow_hosts
         self._connection: Connection | None = None
         self._is_ready = False

@@ -56,13 +56,15 @@ UNLIMITED: Final = {
 # The server compiles a statement whose estimated cost is high, as that of calls of functions and of
 # many partitions is: a heartbeat took 50 ms instead of 1.6.
 WITHOUT_JIT: Final = {"jit": "off"}
+# Of the session of a command or another process without a reactor.
+OF_A_TOOL: Final = {**PLAIN, **WITHOUT_JIT}
 # For a transaction of which a pooler may lend the session to others.
 UNCOMPILED: Final = "set local jit = off; "
 # A page must be read in the order of an index; without statistics the planner would sort the whole
 # table.
 TO_READ: Final = f"{UNCOMPILED}set local enable_sort = off; set transaction read only; "
 # The server ends the sessions of a dead host within 25 s, and releases their locks.
-_KEPT_ALIVE: Final = {
+KEPT_ALIVE: Final = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
@@ -82,16 +84,6 @@ def as_arrays(settings: Mapping[str, str]) -> tuple[list[str], list[str]]:
     return list(settings), list(settings.values())
 
 
-def of_a_tool() -> Mapping[str, str]:
-    """Return the settings of the session of a command or another process without a reactor."""
-    return {**PLAIN, **WITHOUT_JIT}
-
-
-def kept_alive() -> dict[str, str]:
-    """Return the settings by which the server ends a long session whose client's host has died."""
-    return dict(_KEPT_ALIVE)
-
-
 def of_a_master(patience: float) -> Mapping[str, str]:
     """Return the settings of a master's sessions.
 
@@ -103,7 +95,7 @@ def of_a_master(patience: float) -> Mapping[str, str]:
     # A little sooner, so that the master learns whether the server or the way to it is slow.
     sooner = str(round(patience * 900))
     return {
-        **_KEPT_ALIVE,
+        **KEPT_ALIVE,
         **PLAIN,
         "transaction_timeout": "0",
         "statement_timeout": sooner,
@@ -113,13 +105,10 @@ def of_a_master(patience: float) -> Mapping[str, str]:
     }
 
 
-def of_a_worker() -> Mapping[str, str]:
-    """Return the settings of the sessions in which handlers complete their jobs.
-
-    Handlers run statements of the application there, so all others are those of its role.
-    """
-    return {
-        **_KEPT_ALIVE,
-        "idle_in_transaction_session_timeout": str(round(_IDLE_WORKER * 1000)),
-        "client_connection_check_interval": "1000",
-    }
+# Of the sessions in which handlers complete their jobs. They run statements of the application
+# there, so all other settings are those of its role.
+OF_A_WORKER: Final = {
+    **KEPT_ALIVE,
+    "idle_in_transaction_session_timeout": str(round(_IDLE_WORKER * 1000)),
+    "client_connection_check_interval": "1000",
+}

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 from txqueue.errors import Refused, SchemaMismatch
 from txqueue.store.driver.blocking_connection import connect, interruptible
 from txqueue.store.driver.errors import answered, read_any_moment
-from txqueue.store.driver.session_bounds import SET, TO_READ, as_arrays, of_a_tool
+from txqueue.store.driver.session_bounds import OF_A_TOOL, SET, TO_READ, as_arrays
 from txqueue.store.driver.side_by_side import nested
 from txqueue.store.inquiries.inquiry import (
     Inquiry,
@@ -118,7 +118,7 @@ class Session:
 
     @property
     def _settings(self) -> tuple[object, ...]:
-        return (*as_arrays(of_a_tool()), self._connection.get_backend_pid())
+        return (*as_arrays(OF_A_TOOL), self._connection.get_backend_pid())
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows; an empty list if it has none.

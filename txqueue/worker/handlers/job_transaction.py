@@ -25,7 +25,7 @@ from txqueue.store.driver.connection import Statement
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import is_locked, is_passing
 from txqueue.store.driver.raw_connection import IStoreReactor
-from txqueue.store.driver.session_bounds import of_a_worker
+from txqueue.store.driver.session_bounds import OF_A_WORKER
 from txqueue.store.enqueueing.encryption import encrypted
 from txqueue.store.enqueueing.steps import (
     StepRun,
@@ -91,7 +91,7 @@ class OwnTransactions:
         longest_result: int = RESULT_LIMIT,
         steps_limit: int = STEPS_LIMIT,
     ) -> None:
-        pool = partial(ConnectionPool, reactor, dsn, session=of_a_worker())
+        pool = partial(ConnectionPool, reactor, dsn, session=OF_A_WORKER)
         self.connections = pool(MOST_CONNECTIONS, f"txqueue worker {name}")
         self._completing = pool(MOST_COMPLETING, f"txqueue worker {name}")
         self.schema = schema
