@@ -26,7 +26,8 @@ slots    drains by two workers that run 4, 16 or 64 jobs at a time in all, 1,000
 pressure 10,000 jobs a second for 5 s, in batches of 100, with 64 slots: how many ran a second, and
          how soon they started
 batches  how soon jobs start, 200 a second singly (of txqueue by plain SQL) and 800 a second in
-         batches of 10; batch_sql: jobs a second of statements that enqueue 500 each
+         batches of 10; batch_sql: jobs a second of statements that enqueue 500 each, by a call
+         of all, a call of each, and a bare insert into a table with the same indexes
 reads    a job's state by the client's call, and by a bare select, a second; only PGQueuer has one
 
 With --cloud a commit takes 2 ms longer (--disk 2), and other rows are measured: of txqueue, of
@@ -71,10 +72,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.reads import BATCH
 from benchmarks.rivals.cloud import CONDITIONS, server
 from benchmarks.rivals.commits import CLIENTS, LONE
 from benchmarks.rivals.installed import RIVALS, VERSIONS, rivals
-from benchmarks.rivals.ours import BATCH, Bare, Ours, RivalBySql
+from benchmarks.rivals.ours import Bare, Ours, RivalBySql
 from benchmarks.rivals.rival import Rival, Stage
 from txqueue.store.inquiries.reader import Session
 from txqueue_bench.environment import warm_log

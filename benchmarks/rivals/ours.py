@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ from attrs import frozen
 from rich.progress import Progress
 
 from benchmarks.endings import Steps, drained
+from benchmarks.reads import BATCH, batches
 from benchmarks.rivals.brief import (
     BATCHED,
     BRIEF_SLOTS,
@@ -60,7 +62,6 @@ from txqueue_bench.tally import noted_numbers
 
 __all__ = ["Bare", "Ours", "RivalBySql"]
 
-BATCH = 500
 APP = "benchmarks.rivals.work"
 STEPS_APP = "benchmarks.endings"
 WARM_STEPS = 500
@@ -174,9 +175,15 @@ class Ours:
 
     def batches(self, _: int) -> Figures:
         """Measure how soon single jobs and those of batches start; and batches by plain SQL."""
+        with own_schema(self.dsn, silent()) as target, target.session() as session:
+            publish(session, Started)
+            told = asyncio.run(batches(target, 1))
         return {
             **self.steady("single_", SINGLE_RATE, "--road", "claim"),
             **named("batch", self.paced(BATCHED)),
+            "batch_sql": told["enqueue_many"],
+            "batch_sql_each": told["enqueue"],
+            "batch_sql_bare": told["insert"],
         }
 
     def paced(self, pace: Pace) -> Figures:
