@@ -191,19 +191,9 @@ def let_information_pass() -> None:
     warnings only.
     """
     root = logging.getLogger()
-    if root.level == logging.WARNING and not any(map(_is_set_up, _loggers())):
+    loggers = [root, *logging.Logger.manager.loggerDict.values()]
+    # Places that only have loggers below them have no handlers.
+    handlers = [each for logger in loggers for each in getattr(logger, "handlers", ())]
+    is_set_up = not all(isinstance(each, logging.NullHandler | LineHandler) for each in handlers)
+    if root.level == logging.WARNING and not is_set_up:
         root.setLevel(logging.INFO)
-
-
-def _loggers() -> list[logging.Logger]:
-    children = logging.Logger.manager.loggerDict.values()
-    return [
-        logging.getLogger(),
-        *(child for child in children if isinstance(child, logging.Logger)),
-    ]
-
-
-def _is_set_up(logger: logging.Logger) -> bool:
-    return not all(
-        isinstance(handler, logging.NullHandler | LineHandler) for handler in logger.handlers
-    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any, Final
 
 from attrs import field, frozen
@@ -142,8 +143,8 @@ class Metrics(HttpService):
     async def exposition(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
         installation, age = await self._reader.read()
-        families = _Collected(self._families(installation, age))
-        return generate_latest(families)
+        families = self._families(installation, age)
+        return generate_latest(SimpleNamespace(collect=lambda: families))
 
     def _families(self, installation: Installation | None, age: float) -> list[Metric]:
         families: list[Metric] = []
@@ -169,16 +170,6 @@ def _merged(families: list[Metric], added: Iterable[Metric]) -> list[Metric]:
     return list(by_name.values())
 
 
-class _Collected:
-    """Metrics for a registry."""
-
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
-
-
 class _Page(resource.Resource):
     """Answers GET and HEAD with the metrics."""
 
@@ -191,23 +182,18 @@ class _Page(resource.Resource):
     def render_GET(self, request: server.Request) -> int:
         closings: list[object] = []
         request.notifyFinish().addErrback(closings.append)
-        collecting = Deferred.fromCoroutine(self._metrics.exposition())
-        collecting.addCallback(_write, request, closings)
-        collecting.addErrback(_fail, request, closings)
+        Deferred.fromCoroutine(self._answer(request, closings))
         return server.NOT_DONE_YET
 
-
-def _write(body: bytes, request: server.Request, closings: list[object]) -> None:
-    if closings:
-        return
-    request.setHeader("Content-Type", CONTENT_TYPE_LATEST)
-    request.setHeader("Cache-Control", "no-store")
-    request.write(body)
-    request.finish()
-
-
-def _fail(failure: Any, request: server.Request, closings: list[object]) -> None:
-    _log.failure("the metrics could not be collected", failure=failure)
-    if not closings:
-        request.setResponseCode(500)
-        request.finish()
+    async def _answer(self, request: server.Request, closings: Sequence[object]) -> None:
+        body = b""
+        try:
+            body = await self._metrics.exposition()
+        except Exception:
+            _log.failure("the metrics could not be collected")
+            request.setResponseCode(500)
+        if not closings:
+            request.setHeader("Content-Type", CONTENT_TYPE_LATEST)
+            request.setHeader("Cache-Control", "no-store")
+            request.write(body)
+            request.finish()

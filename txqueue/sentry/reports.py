@@ -23,7 +23,7 @@ from txqueue.model.directives import FailedAttempt
 from txqueue.model.schedule import Cron, Every, Schedule
 from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.sentry.error_kinds import fingerprint
-from txqueue.tracing.choice import CarriedTrace, harmless
+from txqueue.tracing.choice import CarriedTrace, Sending, harmless
 
 # Names of Sentry's conventions for queues,
 # https://docs.sentry.io/platforms/python/tracing/instrumentation/custom-instrumentation/queues-module/
@@ -43,19 +43,10 @@ _CHECK_INS: Final = {
 
 
 @define(eq=False)
-class PublishSpan:
-    """The span of one call that enqueues.
-
-    Attributes:
-        options: The options for its jobs, which carry the trace.
-    """
+class PublishSpan(Sending):
+    """The span of one call that enqueues: it has the type of the first work item."""
 
     _span: Any
-    options: Mapping[str, Any]
-
-    def watch(self, works: Iterator[WorkItem]) -> Iterator[WorkItem]:
-        """Note nothing: the span has the type of the first one."""
-        return works
 
     def enqueued(self, *job_ids: int) -> None:
         """Note the first job that was enqueued."""
@@ -190,7 +181,7 @@ class Reports:
         span = sentry_sdk.start_span(op=_PUBLISH, name=name, origin=_ORIGIN)
         span.set_data(_DESTINATION, options.get("queue") or getattr(work, "queue", None))
         is_own = options.get("traceparent") is None
-        return PublishSpan(span, {**options, **_carried(span)} if is_own else options)
+        return PublishSpan({**options, **_carried(span)} if is_own else options, span)
 
     def begin_run(self, work_type: str, job_id: int, attempt: int, terms: Any) -> ProcessSpan:
         """Start the span of a run; see `Source.begin_run`."""

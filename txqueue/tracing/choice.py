@@ -11,21 +11,25 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, Protocol
 
-from attrs import frozen
+from attrs import define, frozen
 
 from txqueue.model.enqueue_options import is_traceparent
 from txqueue.model.work_item import WorkItem
 
 
-class Sending(Protocol):
-    """A call that enqueues in a trace, while it runs."""
+@define(eq=False)
+class Sending:
+    """A call that enqueues, while it runs; by itself one without a trace.
 
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """The options for its jobs."""
+    Attributes:
+        options: The options for its jobs.
+    """
+
+    options: Mapping[str, Any]
 
     def watch(self, works: Iterator[WorkItem]) -> Iterator[WorkItem]:
         """Note the work types of work items as they pass."""
+        return works
 
     def enqueued(self, *job_ids: int) -> None:
         """Note the jobs that were enqueued."""
@@ -83,26 +87,6 @@ def trace_with(source: Source) -> None:
     """Have a source trace calls that enqueue, unless OpenTelemetry does, and all runs."""
     if source not in _sources:
         _sources.append(source)
-
-
-@frozen
-class Untraced:
-    """A call that enqueues without a trace."""
-
-    options: Mapping[str, Any]
-
-    def watch(self, works: Iterator[WorkItem]) -> Iterator[WorkItem]:
-        """Note nothing."""
-        return works
-
-    def enqueued(self, *job_ids: int) -> None:
-        """Note nothing."""
-
-    def failed(self, error: BaseException) -> None:
-        """Note nothing."""
-
-    def end(self) -> None:
-        """Do nothing."""
 
 
 EVERY = 60.0
@@ -222,13 +206,13 @@ def sending(work: object, options: Mapping[str, Any]) -> AbstractContextManager[
         A context manager, whose value has the options for the jobs.
     """
     sources = _active()
-    return _traced(sources[0], work, options) if sources else nullcontext(Untraced(options))
+    return _traced(sources[0], work, options) if sources else nullcontext(Sending(options))
 
 
 @contextmanager
 def _traced(source: Source, work: object, options: Mapping[str, Any]) -> Iterator[Sending]:
     """Trace a call until the block ends, with an error that leaves it."""
-    call: Sending = Untraced(options)
+    call = Sending(options)
     with harmless():
         call = source.begin_call(work, options)
     try:

@@ -18,7 +18,7 @@ from opentelemetry.trace import Link, Span, SpanKind, StatusCode, Tracer, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from txqueue.model.work_item import WorkItem
-from txqueue.tracing.choice import CarriedTrace, harmless
+from txqueue.tracing.choice import CarriedTrace, Sending, harmless
 
 # Names of the semantic conventions for messaging spans,
 # https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/, and txqueue's own.
@@ -96,7 +96,7 @@ def _attributes(operation: str, work_type: str) -> dict[str, str | int]:
     }
 
 
-class SendSpan:
+class SendSpan(Sending):
     """The span of one call that enqueues.
 
     Args:
@@ -110,9 +110,8 @@ class SendSpan:
     def __init__(self, span: Span, options: Mapping[str, Any]) -> None:
         self._span = span
         self._work_types: set[str] = set()
-        self.options = options
-        if options.get("traceparent") is None:
-            self.options = {**options, **_carried_by(span)}
+        is_given = options.get("traceparent") is not None
+        super().__init__(options if is_given else {**options, **_carried_by(span)})
 
     def watch(self, works: Iterator[WorkItem]) -> Iterator[WorkItem]:
         """Note the work types of work items as they pass."""

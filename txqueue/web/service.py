@@ -13,13 +13,13 @@ from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.system.descriptors import has_spare_descriptors
 from txqueue.web.acts import acting_routes
 from txqueue.web.changes import Changes
-from txqueue.web.logins import Identification, Logins, Notices
+from txqueue.web.logins import Logins, Notices
 from txqueue.web.messages import Router
 from txqueue.web.page_services import IndexVisit, PageVisit, Reads
 from txqueue.web.pages.routes import MENU, index_routes, routes
 from txqueue.web.rendering import DatabaseMenu, Renderer, compile_templates, read_static
 from txqueue.web.settings import DashboardSettings, ShownDatabase, database_path, database_place
-from txqueue.web.site import Door, MountedDoors, PagesSite, Rules
+from txqueue.web.site import Door, MountedDoors, PagesSite
 from txqueue.wire.http_server import BoundedServer, HttpService
 from txqueue.wire.pipe import DescriptorGuard
 
@@ -115,8 +115,8 @@ class Dashboard(HttpService):
             archive=ArchiveProcess(self._reactor),
         )
         router = Router([*routes(), *acting_routes()])
-        rules = self._rules(database_path(link.database.name))
-        return Door(router, visit, [link.changes], rules)
+        path = database_path(link.database.name)
+        return Door(router, visit, [link.changes], self._settings, path)
 
     def _index(self, menu: DatabaseMenu) -> Door:
         """Return the door to the list of databases."""
@@ -125,31 +125,13 @@ class Dashboard(HttpService):
             renderer=self._renderer(menu), notices=Notices(), logins=self._logins, databases=reads
         )
         changes = [link.changes for link in self._links]
-        return Door(Router(index_routes()), visit, changes, self._rules(""))
+        return Door(Router(index_routes()), visit, changes, self._settings)
 
     def _renderer(self, databases: DatabaseMenu | None) -> Renderer:
         settings = self._settings
         return Renderer(
             settings.base, settings.title, static=self._static, menu=MENU, databases=databases
         )
-
-    def _rules(self, path: str) -> Rules:
-        """Return what requests for pages below a path must satisfy."""
-        settings = self._settings
-        return Rules(
-            base=settings.base + path,
-            root=settings.base,
-            hosts=self._hosts(),
-            identification=Identification(settings.users, self._logins, settings.proxy),
-            is_secure=settings.endpoint.credentials is not None,
-        )
-
-    def _hosts(self) -> frozenset[str] | None:
-        endpoint = self._settings.endpoint
-        if endpoint.path is not None:
-            # Only this account can connect, and a proxy passes on the host that browsers name.
-            return None
-        return self._settings.hosts | {endpoint.address}
 
 
 def _linked(reactor: Any, database: ShownDatabase) -> DatabaseLink:
@@ -162,13 +144,9 @@ def _linked(reactor: Any, database: ShownDatabase) -> DatabaseLink:
         any_moment=True,
     )
     operations = Operations(pool, database.schema, patience=_PATIENCE, at_once=2)
-    return DatabaseLink(
-        database=database,
-        pool=pool,
-        operations=operations,
-        reads=Reads(reactor, operations, database.schema),
-        changes=Changes(reactor, operations, database.schema),
-    )
+    reads = Reads(reactor, operations, database.schema)
+    changes = Changes(reactor, operations, database.schema)
+    return DatabaseLink(database, pool, operations, reads, changes)
 
 
 def _logins(reactor: Any, settings: DashboardSettings) -> Logins | None:

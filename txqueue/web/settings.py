@@ -143,6 +143,12 @@ class DashboardSettings:
     base: str = ""
     title: str = "txqueue"
 
+    @property
+    def answered_hosts(self) -> frozenset[str] | None:
+        """The host names that it answers to besides loopback's; None for any."""
+        # To a socket only this account can connect, and a proxy passes on the host of browsers.
+        return None if self.endpoint.path is not None else self.hosts | {self.endpoint.address}
+
 
 def dashboard_settings(
     settings: Settings, databases: tuple[ShownDatabase, ...], endpoint: Endpoint

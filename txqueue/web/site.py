@@ -19,6 +19,7 @@ from txqueue.web.changes import Changes
 from txqueue.web.logins import Identification
 from txqueue.web.messages import PageRequest, Reply, Role, Router, redirect
 from txqueue.web.page_services import Visit
+from txqueue.web.settings import DashboardSettings
 from txqueue.wire.http_server import QuietSite
 
 LONGEST_BODY: Final = 1_000_000
@@ -112,25 +113,6 @@ _MOST_FIELDS = 2000
 _DEVICE_KEPT = "31536000"
 
 
-@frozen
-class Rules:
-    """What a request must satisfy.
-
-    Attributes:
-        base: The base path of these pages, without a slash at its end.
-        root: The base path of the whole dashboard, to which its cookies are sent.
-        hosts: The host names that the dashboard answers to besides loopback's; None for any.
-        identification: Identifies visitors.
-        is_secure: Whether browsers reach the dashboard by TLS only.
-    """
-
-    base: str
-    root: str
-    hosts: frozenset[str] | None
-    identification: Identification
-    is_secure: bool = False
-
-
 class _Request(server.Request):
     """A request whose body is short."""
 
@@ -155,20 +137,28 @@ class Door(resource.Resource):
         router: The routes.
         visit: What answers requests; each gets its own.
         changes: Tell open pages to refresh: those of each database that they show.
-        rules: What requests must satisfy.
+        settings: The settings of the dashboard.
+        path: The path of these pages below the base path of the dashboard.
     """
 
     isLeaf = True
     log = Logger()
 
     def __init__(
-        self, router: Router, visit: Visit, changes: Sequence[Changes], rules: Rules
+        self,
+        router: Router,
+        visit: Visit,
+        changes: Sequence[Changes],
+        settings: DashboardSettings,
+        path: str = "",
     ) -> None:
         super().__init__()
         self._router = router
         self._visit = visit
         self._changes = changes
-        self._rules = rules
+        self._settings = settings
+        self._base = settings.base + path
+        self._identification = Identification(settings.users, visit.logins, settings.proxy)
 
     def render(self, request: server.Request) -> int:
         """Start to answer a request."""
@@ -197,19 +187,18 @@ class Door(resource.Resource):
         self, request: server.Request, headers: Mapping[str, str | None]
     ) -> PageRequest | Refusal:
         """Return the request's value, or why it is refused."""
-        rules = self._rules
-        refusal = foreign_host(headers["host"], rules.hosts)
+        refusal = foreign_host(headers["host"], self._settings.answered_hosts)
         if refusal is not None:
             return refusal
         raw, _, raw_query = request.uri.decode("latin-1").partition("?")
-        path = _below(rules.base, raw)
+        path = _below(self._base, raw)
         if path is None:
-            return Refusal(HTTPStatus.NOT_FOUND, "there is no such page", f"see {rules.base}/")
+            return Refusal(HTTPStatus.NOT_FOUND, "there is no such page", f"see {self._base}/")
         body = b""
         if request.method == b"POST" and request.content is not None:
             body = request.content.read()
         secret = _cookie(request, messages.LOGIN)
-        visitor = rules.identification.visitor(request.transport, secret, headers)
+        visitor = self._identification.visitor(request.transport, secret, headers)
         theme = _cookie(request, messages.THEME)
         try:
             query, form = _fields(raw_query), _fields(body.decode("utf-8"))
@@ -292,12 +281,10 @@ class Door(resource.Resource):
 
     def _write(self, request: server.Request, reply: Reply, method: str) -> None:
         request.setResponseCode(reply.status)
-        for name, value in SECURITY_HEADERS.items():
-            request.setHeader(name, value)
         caching = "public, max-age=31536000, immutable" if reply.is_fixed else "no-store"
-        request.setHeader("Cache-Control", caching)
+        _set_headers(request, caching)
         if reply.location is not None:
-            request.setHeader("Location", self._rules.base + reply.location)
+            request.setHeader("Location", self._base + reply.location)
         else:
             request.setHeader("Content-Type", reply.kind)
         for name, value in reply.cookies.items():
@@ -311,9 +298,9 @@ class Door(resource.Resource):
         request.addCookie(
             name,
             value,
-            path=self._rules.root or "/",
+            path=self._settings.base or "/",
             max_age=_max_age(name, value),
-            secure=self._rules.is_secure,
+            secure=self._settings.endpoint.credentials is not None,
             httpOnly=True,
             sameSite="lax",
         )
@@ -323,9 +310,7 @@ class Door(resource.Resource):
         if visitor.role < Role.VIEWER or any(feed.is_full for feed in self._changes):
             self._write(request, Reply(HTTPStatus.NO_CONTENT), "GET")
             return
-        for name, value in SECURITY_HEADERS.items():
-            request.setHeader(name, value)
-        request.setHeader("Cache-Control", "no-store")
+        _set_headers(request, "no-store")
         request.setHeader("Content-Type", "text/event-stream")
 
         def refresh() -> None:
@@ -339,6 +324,11 @@ class Door(resource.Resource):
             feed.add(refresh)
         request.notifyFinish().addBoth(end)
         refresh()
+
+
+def _set_headers(request: server.Request, caching: str) -> None:
+    for name, value in {**SECURITY_HEADERS, "Cache-Control": caching}.items():
+        request.setHeader(name, value)
 
 
 def _max_age(name: str, value: str) -> str | None:

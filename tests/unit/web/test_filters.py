@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from txqueue.errors import ConfigurationError
-from txqueue.web.filters import chips, chosen_filters, given_filters
+from txqueue.web.filters import chips, chosen_filters, filter_pairs
 from txqueue.web.messages import PageRequest, Role, Visitor
 
 VISITOR = Visitor("ann", Role.VIEWER)
@@ -54,9 +54,9 @@ def test_a_form_has_the_same_filters() -> None:
     """One field for each value."""
     query = {"tag": ["a=b", "c"], "state": ["failed"], "error": ["50%"]}
     pairs = [("state", "failed"), ("error", "50%"), ("tag", "a=b"), ("tag", "c")]
-    assert given_filters(asking(query)) == pairs
+    assert filter_pairs(asking(query)) == pairs
     form = {name: [value for each, value in pairs if each == name] for name, _ in pairs}
-    assert given_filters(PageRequest("/act/jobs", VISITOR, form=form)) == pairs
+    assert filter_pairs(PageRequest("/act/jobs", VISITOR, form=form)) == pairs
 
 
 @pytest.mark.parametrize("query", [{}, {"tag": [""]}, {"after": ["7"]}])

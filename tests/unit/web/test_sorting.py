@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from txqueue.errors import ConfigurationError
+from txqueue.web.filters import SortOrder
 from txqueue.web.messages import PageRequest, Role, Visitor
-from txqueue.web.sorting import SortOrder
 
 HEADS = {"queue": "Queue", "ready": "Ready"}
 ROWS: list[dict[str, Any]] = [

@@ -112,40 +112,6 @@ def worker_state(worker: Row) -> str:
     return "crowded" if worker["is_crowded"] else "ready"
 
 
-def summary(
-    *,
-    live: LiveJobs,
-    recent: Iterable[Row],
-    nodes: Sequence[Row],
-    history: Iterable[Row],
-    now: datetime,
-) -> dict[str, Any]:
-    """Summarize the state of all queues and nodes.
-
-    Args:
-        live: The numbers of unended or failed jobs.
-        recent: How many jobs each queue completed recently, and since when; of those left out
-            together, without a name.
-        nodes: The rows of the nodes.
-        history: The estimated number of jobs in each final state.
-        now: The time by the database's clock.
-
-    Returns:
-        A dictionary with ``queues, other_queues, nodes, history, at``.
-    """
-    done = list(recent)
-    return {
-        "queues": queues(live.queues, [row for row in done if row["queue"]], nodes, now),
-        "other_queues": {
-            **live.other_queues.as_dict(),
-            "done_per_second": sum(_rate(row, now) for row in done if not row["queue"]),
-        },
-        "nodes": list(nodes),
-        "history": {row["state"]: row["jobs"] for row in history},
-        "at": now,
-    }
-
-
 def queues(
     live: Iterable[Row], recent: Iterable[Row], nodes: Sequence[Row], now: datetime
 ) -> list[dict[str, Any]]:
@@ -169,7 +135,7 @@ def queues(
     for row in recent:
         queue = rows_by_name.setdefault(row["queue"], _empty(row["queue"]))
         seconds = max((now - row["since"]).total_seconds(), 0.001)
-        queue["done_per_second"] = _rate(row, now)
+        queue["done_per_second"] = done_rate(row, now)
         queue["done_last_minute"] = row["jobs"] if seconds > 1 else None
     for name, queue in rows_by_name.items():
         queue["nodes"] = served.get(name, [])
@@ -245,7 +211,8 @@ def largest(rows: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
     return [rows[at] for at in sorted(by_size[:most])]
 
 
-def _rate(row: Row, now: datetime) -> float:
+def done_rate(row: Row, now: datetime) -> float:
+    """Return how many jobs a queue has done a second, to two places."""
     seconds: float = max((now - row["since"]).total_seconds(), 0.001)
     return round(int(row["jobs"]) / seconds, 2)
 

@@ -11,13 +11,7 @@ from txqueue.store.driver.blocking_connection import connect, interruptible
 from txqueue.store.driver.errors import answered, read_any_moment
 from txqueue.store.driver.session_bounds import OF_A_TOOL, SET, TO_READ, as_arrays
 from txqueue.store.driver.side_by_side import nested
-from txqueue.store.inquiries.inquiry import (
-    Inquiry,
-    Question,
-    Rows,
-    answer,
-    ensure_version,
-)
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, answer, ensure_version
 from txqueue.store.schema.files import FIND, SchemaVersion, check_version, checked_name
 
 T = TypeVar("T")

@@ -172,14 +172,12 @@ class PastDays:
         self, sql: str, columns: Sequence[Column], bounds: Sequence[object]
     ) -> list[tuple[Any, ...]]:
         try:
-            return self._session.rows(
-                sql.format(", ".join(column.selected for column in columns)), bounds
-            )
+            selected = ", ".join(column.selected for column in columns)
+            return self._session.rows(sql.format(selected), bounds)
         except Refused:
             # One of the rows may be damaged.
-            return self._session.rows(
-                sql.format(", ".join(column.readable for column in columns)), bounds
-            )
+            readable = ", ".join(column.readable for column in columns)
+            return self._session.rows(sql.format(readable), bounds)
 
     def count(self, day: Day) -> int:
         """Count the jobs of a day."""

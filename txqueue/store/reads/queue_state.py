@@ -257,7 +257,12 @@ _SNAPSHOTS = """
 
 
 def about_all(schema: str) -> Inquiry[dict[str, Any]]:
-    """Query the state of all queues and nodes, with warnings; see `summary`."""
+    """Query the state of all queues and nodes, with warnings.
+
+    Returns:
+        A dictionary with ``queues, other_queues, nodes, history, at, warnings, blocked,
+        blocked_left_out, tenants, worksets, schedules``.
+    """
     plain = {name: PLAIN[name] for name in ("pauses", "held_types", "due_schedules", "schedules")}
     named = {**plain, "old_snapshots": _SNAPSHOTS}
     nodes, recent, history, controls, worksets, now, *others = yield from together(
@@ -276,8 +281,14 @@ def about_all(schema: str) -> Inquiry[dict[str, Any]]:
     facts = dict(zip(named, others, strict=True))
     facts |= {"nodes": nodes, "controls": controls, "worksets": worksets, "live": live}
     facts |= {"blocked_jobs": blocked.reasons, "unended": [{"jobs": live.total(*status.UNENDED)}]}
+    listed = [row for row in recent if row["queue"]]
+    rest = sum(status.done_rate(row, now) for row in recent if not row["queue"])
     return {
-        **status.summary(live=live, recent=recent, nodes=nodes, history=history, now=now),
+        "queues": status.queues(live.queues, listed, nodes, now),
+        "other_queues": {**live.other_queues.as_dict(), "done_per_second": rest},
+        "nodes": nodes,
+        "history": {row["state"]: row["jobs"] for row in history},
+        "at": now,
         "warnings": warnings(facts),
         "blocked": blocked.reasons,
         "blocked_left_out": blocked.left_out,

@@ -95,10 +95,7 @@ _TOLD = 100
 
 
 def about_worksets(
-    schema: str,
-    work_type: str | None = None,
-    after: str | None = None,
-    limit: int = _TOLD,
+    schema: str, work_type: str | None = None, after: str | None = None, limit: int = _TOLD
 ) -> Inquiry[list[dict[str, Any]]]:
     """Query the progress of the first worksets by name, or of the one of a work type.
 

@@ -14,10 +14,9 @@ from txqueue.policy.findings.status import unknown_name
 from txqueue.store.reads import job_search
 from txqueue.store.reads.dashboard import about_last_hour
 from txqueue.web.acts import COUNTED
-from txqueue.web.filters import FILTERS, MORE, USUAL, chips, chosen_filters, given_filters
+from txqueue.web.filters import FILTERS, MORE, USUAL, SortOrder, chips, chosen_filters, filter_pairs
 from txqueue.web.messages import Reply, redirect
 from txqueue.web.page_services import PageVisit, found_or
-from txqueue.web.sorting import SortOrder
 
 _ON_A_PAGE = 50
 MOST_SUGGESTED = 100
@@ -142,5 +141,5 @@ async def confirmation(visit: PageVisit) -> Reply:
         others=sorted(others),
         is_capped=count > COUNTED,
         searched=job_search.LOOKED_AT if oldest is not None else None,
-        filters=given_filters(visit.request),
+        filters=filter_pairs(visit.request),
     )

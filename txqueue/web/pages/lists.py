@@ -12,9 +12,9 @@ from txqueue.store.reads.dashboard import about_last_hour
 from txqueue.store.reads.history import about_failures
 from txqueue.store.reads.job_details import about_actions
 from txqueue.store.reads.schedule_list import about_schedules, about_worksets
+from txqueue.web.filters import SortOrder
 from txqueue.web.messages import Reply, page
 from txqueue.web.page_services import PageVisit
-from txqueue.web.sorting import SortOrder
 
 _ON_A_PAGE = 100
 _STATES: Final = {

@@ -13,11 +13,11 @@ from txqueue.policy.findings.work import by_cause
 from txqueue.store.reads.dashboard import Column, about_chart, about_ended
 from txqueue.store.reads.queue_state import about_all
 from txqueue.web.charts import SPANS, charts
+from txqueue.web.filters import SortOrder
 from txqueue.web.messages import Reply
 from txqueue.web.page_services import Figures, IndexVisit, PageVisit
 from txqueue.web.pages.lists import QUEUE_HEADS
 from txqueue.web.settings import database_path
-from txqueue.web.sorting import SortOrder
 
 _LENGTHS = {name: length for name, (length, _) in SPANS.items()}
 

@@ -5,115 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_SETTINGS: Final = """
-    select current_setting('server_version_num')::integer as version_number,
-           current_setting('server_version') as version, pg_is_in_recovery() as is_standby,
-           (select setting::bigint from pg_settings
-             where name = 'idle_in_transaction_session_timeout') as idle_limit,
-           (select setting from pg_settings where name = 'default_transaction_read_only')
-               as default_transaction_read_only,
-           current_setting('default_transaction_isolation') as default_transaction_isolation,
-           current_setting('fsync') as fsync,
-           current_setting('full_page_writes') as full_page_writes,
-           current_setting('synchronous_commit') as synchronous_commit,
-           current_setting('autovacuum') as autovacuum,
-           current_setting('track_counts') as track_counts, current_setting('jit') as jit,
-           current_setting('server_encoding') as encoding, current_database()::text as database
-"""
-# A role that may not see others' sessions reads no sync_state: such a standby counts as one.
-_STANDBYS: Final = """
-    select current_setting('synchronous_standby_names') as names,
-           current_setting('synchronous_commit') as level,
-           count(*) filter (where coalesce(sync_state, 'sync') in ('sync', 'quorum')) as connected
-      from pg_stat_replication
-"""
-_CONNECTIONS: Final = """
-    select 'server' as whose, sum(numbackends)::integer as used,
-           current_setting('max_connections')::integer
-           - current_setting('superuser_reserved_connections')::integer
-           - coalesce(current_setting('reserved_connections', true)::integer, 0) as allowed
-      from pg_stat_database
-    union all
-    select 'database ' || datname, numbackends, datconnlimit
-      from pg_database join pg_stat_database using (datname)
-     where datname = current_database() and datconnlimit >= 0
-    union all
-    select 'role ' || rolname, count(pid)::integer, rolconnlimit
-      from pg_roles left join pg_stat_activity on usename = rolname
-     where rolname = current_user and rolconnlimit >= 0
-     group by rolname, rolconnlimit
-"""
-_INVALID_INDEXES: Final = """
-    select '{schema}' as schema, its.relname::text as index, owner.relname::text as table
-      from pg_index join pg_class as its on its.oid = indexrelid
-      join pg_class as owner on owner.oid = indrelid
-     where its.relnamespace = to_regnamespace('{schema}') and not (indisvalid and indisready)
-     order by 2 limit 20
-"""
-# The setting is read so that the query fails without the schema.
-_MISSING_DAYS: Final = """
-    select leaf from {schema}.setting,
-           unnest(array['job_done', 'job_cancelled', 'failed_attempt']) as parent,
-           generate_series(0, 1) as ahead, lateral (
-           select parent || to_char((now() at time zone 'UTC')::date + ahead, '_YYYYMMDD') as leaf
-           ) as each
-     where to_regclass('{schema}.' || leaf) is null
-     order by 1
-"""
-_DEAD_ROWS: Final = """
-    select '{schema}' as schema, relname::text as table, n_live_tup as live, n_dead_tup as dead,
-           extract(epoch from clock_timestamp())::float8 - (
-               select nullif(last_value, 0) / 1000.0 from pg_sequences
-                where schemaname = '{schema}' and sequencename = 'rotated')::float8
-               as truncated_seconds
-      from pg_stat_all_tables where schemaname = '{schema}' and n_dead_tup > 0
-     order by n_dead_tup desc limit 20
-"""
-_OWN_RIGHTS: Final = """
-    select '{schema}' as schema, current_user::text as role,
-           has_schema_privilege('{schema}', 'usage') as may_use,
-           coalesce(bool_or(has_function_privilege(oid, 'execute')), true) as may_call
-      from pg_proc
-     where pronamespace = to_regnamespace('{schema}')
-       and proname in ('enqueue', 'next_job', 'find_job', 'ensure_workset')
-"""
-_ROLES: Final = """
-    select role, to_regrole(role) is not null as exists
-      from unnest(array['enqueue', 'worksets', 'worker', 'read']) as purpose,
-           lateral (select '{schema}_' || purpose as role) as each
-     where to_regnamespace('{schema}') is not null
-"""
-_PUBLIC_RIGHTS: Final = """
-    select lower(privilege_type) || ' on the schema' as right
-      from pg_namespace, lateral aclexplode(nspacl)
-     where nspname = '{schema}' and grantee = 0
-    union all
-    select lower(privilege_type) || ' on ' || relname
-      from pg_class, lateral aclexplode(relacl)
-     where relnamespace = to_regnamespace('{schema}') and grantee = 0
-    union all
-    select lower(privilege_type) || ' on ' || proname || '()'
-      from pg_proc, lateral aclexplode(coalesce(proacl, acldefault('f', proowner)))
-     where pronamespace = to_regnamespace('{schema}') and grantee = 0
-     limit 100
-"""
-# Of txqueue's own roles the check of their rights tells.
-_CHANNEL_READERS: Final = """
-    select distinct '{schema}' as schema, coalesce(quote_ident(rolname), 'public') as role
-      from pg_class, lateral (select relacl as acl union all
-                              select attacl from pg_attribute where attrelid = pg_class.oid) as its,
-           lateral aclexplode(acl) left join pg_roles on pg_roles.oid = grantee
-     where pg_class.oid = to_regclass('{schema}.node_channel') and grantee <> relowner
-     order by role limit 100
-"""
-# How many jobs wait for a node, if none runs: of more than a million that many.
-_UNENDED: Final = """
-    select count(*) as jobs
-      from (select from {schema}.job
-             where state in ('waiting', 'ready', 'assigned') and not exists (
-                   select from {schema}.node_status where state in ('alive', 'draining'))
-             limit 1000000) as each
-"""
 # The jobs that could run but for a node: ready ones, and those whose work type no node has
 # published yet. Of more than a million only some are counted, so that the query ends soon.
 RUNNABLE_JOBS: Final = """
@@ -123,34 +14,6 @@ RUNNABLE_JOBS: Final = """
             (select queue, work_type from {schema}.job_waiting
               where waiting_for = 'type' limit 100000)) as each
      group by queue, work_type order by jobs desc limit 1000
-"""
-_PAUSES: Final = """
-    select kind, key, who as actor,
-           extract(epoch from clock_timestamp() - at)::float8 as seconds
-      from {schema}.control left join lateral (
-           select who, at from {schema}.action
-            where subject = kind || ' ' || key and what = 'pause'
-            order by action_id desc limit 1) as act on true
-     where is_paused order by kind, key limit 1000
-"""
-_DUE_SCHEDULES: Final = """
-    select name, extract(epoch from clock_timestamp() - next_due)::float8 as seconds,
-           not is_declared or work_type = any (array(
-               select unnest(work_types) from {schema}.node_info
-                where state in ('alive', 'draining'))) as has_class
-      from {schema}.schedule
-     where is_active and isfinite(next_due) and next_due < clock_timestamp() - interval '1 minute'
-     order by next_due limit 1000
-"""
-_SCHEDULES: Final = """
-    select count(*) filter (where is_active) as active,
-           count(*) filter (where not is_active) as paused,
-           count(*) filter (where is_overdue) as overdue,
-           count(*) filter (where error is not null) as refused,
-           min(name) filter (where is_overdue or error is not null) as such_as
-      from {schema}.schedule, lateral (
-           select is_active and isfinite(next_due)
-              and next_due < clock_timestamp() - interval '1 minute' as is_overdue) as each
 """
 
 OBJECTS: Final = """
@@ -186,41 +49,165 @@ ROWS: Final = """
 """
 """The rows that migrations have written."""
 
-# Those that no node runs have no jobs to hold.
-_HELD_TYPES: Final = """
+
+PLAIN: Final[Mapping[str, str]] = {
+    "settings": """
+    select current_setting('server_version_num')::integer as version_number,
+           current_setting('server_version') as version, pg_is_in_recovery() as is_standby,
+           (select setting::bigint from pg_settings
+             where name = 'idle_in_transaction_session_timeout') as idle_limit,
+           (select setting from pg_settings where name = 'default_transaction_read_only')
+               as default_transaction_read_only,
+           current_setting('default_transaction_isolation') as default_transaction_isolation,
+           current_setting('fsync') as fsync,
+           current_setting('full_page_writes') as full_page_writes,
+           current_setting('synchronous_commit') as synchronous_commit,
+           current_setting('autovacuum') as autovacuum,
+           current_setting('track_counts') as track_counts, current_setting('jit') as jit,
+           current_setting('server_encoding') as encoding, current_database()::text as database
+    """,
+    # A role that may not see others' sessions reads no sync_state: such a standby counts as one.
+    "synchronous_standbys": """
+    select current_setting('synchronous_standby_names') as names,
+           current_setting('synchronous_commit') as level,
+           count(*) filter (where coalesce(sync_state, 'sync') in ('sync', 'quorum')) as connected
+      from pg_stat_replication
+    """,
+    "connections": """
+    select 'server' as whose, sum(numbackends)::integer as used,
+           current_setting('max_connections')::integer
+           - current_setting('superuser_reserved_connections')::integer
+           - coalesce(current_setting('reserved_connections', true)::integer, 0) as allowed
+      from pg_stat_database
+    union all
+    select 'database ' || datname, numbackends, datconnlimit
+      from pg_database join pg_stat_database using (datname)
+     where datname = current_database() and datconnlimit >= 0
+    union all
+    select 'role ' || rolname, count(pid)::integer, rolconnlimit
+      from pg_roles left join pg_stat_activity on usename = rolname
+     where rolname = current_user and rolconnlimit >= 0
+     group by rolname, rolconnlimit
+    """,
+    "notification_queue": "select pg_notification_queue_usage() as part",
+    "invalid_indexes": """
+    select '{schema}' as schema, its.relname::text as index, owner.relname::text as table
+      from pg_index join pg_class as its on its.oid = indexrelid
+      join pg_class as owner on owner.oid = indrelid
+     where its.relnamespace = to_regnamespace('{schema}') and not (indisvalid and indisready)
+     order by 2 limit 20
+    """,
+    "lagging_sequences": "select name from {schema}.lagging_sequences() order by name",
+    # The setting is read so that the query fails without the schema.
+    "missing_days": """
+    select leaf from {schema}.setting,
+           unnest(array['job_done', 'job_cancelled', 'failed_attempt']) as parent,
+           generate_series(0, 1) as ahead, lateral (
+           select parent || to_char((now() at time zone 'UTC')::date + ahead, '_YYYYMMDD') as leaf
+           ) as each
+     where to_regclass('{schema}.' || leaf) is null
+     order by 1
+    """,
+    "dead_rows": """
+    select '{schema}' as schema, relname::text as table, n_live_tup as live, n_dead_tup as dead,
+           extract(epoch from clock_timestamp())::float8 - (
+               select nullif(last_value, 0) / 1000.0 from pg_sequences
+                where schemaname = '{schema}' and sequencename = 'rotated')::float8
+               as truncated_seconds
+      from pg_stat_all_tables where schemaname = '{schema}' and n_dead_tup > 0
+     order by n_dead_tup desc limit 20
+    """,
+    "own_rights": """
+    select '{schema}' as schema, current_user::text as role,
+           has_schema_privilege('{schema}', 'usage') as may_use,
+           coalesce(bool_or(has_function_privilege(oid, 'execute')), true) as may_call
+      from pg_proc
+     where pronamespace = to_regnamespace('{schema}')
+       and proname in ('enqueue', 'next_job', 'find_job', 'ensure_workset')
+    """,
+    "roles": """
+    select role, to_regrole(role) is not null as exists
+      from unnest(array['enqueue', 'worksets', 'worker', 'read']) as purpose,
+           lateral (select '{schema}_' || purpose as role) as each
+     where to_regnamespace('{schema}') is not null
+    """,
+    "public_rights": """
+    select lower(privilege_type) || ' on the schema' as right
+      from pg_namespace, lateral aclexplode(nspacl)
+     where nspname = '{schema}' and grantee = 0
+    union all
+    select lower(privilege_type) || ' on ' || relname
+      from pg_class, lateral aclexplode(relacl)
+     where relnamespace = to_regnamespace('{schema}') and grantee = 0
+    union all
+    select lower(privilege_type) || ' on ' || proname || '()'
+      from pg_proc, lateral aclexplode(coalesce(proacl, acldefault('f', proowner)))
+     where pronamespace = to_regnamespace('{schema}') and grantee = 0
+     limit 100
+    """,
+    # Of txqueue's own roles the check of their rights tells.
+    "channel_readers": """
+    select distinct '{schema}' as schema, coalesce(quote_ident(rolname), 'public') as role
+      from pg_class, lateral (select relacl as acl union all
+                              select attacl from pg_attribute where attrelid = pg_class.oid) as its,
+           lateral aclexplode(acl) left join pg_roles on pg_roles.oid = grantee
+     where pg_class.oid = to_regclass('{schema}.node_channel') and grantee <> relowner
+     order by role limit 100
+    """,
+    # How many jobs wait for a node, if none runs: of more than a million that many.
+    "unended": """
+    select count(*) as jobs
+      from (select from {schema}.job
+             where state in ('waiting', 'ready', 'assigned') and not exists (
+                   select from {schema}.node_status where state in ('alive', 'draining'))
+             limit 1000000) as each
+    """,
+    "pauses": """
+    select kind, key, who as actor,
+           extract(epoch from clock_timestamp() - at)::float8 as seconds
+      from {schema}.control left join lateral (
+           select who, at from {schema}.action
+            where subject = kind || ' ' || key and what = 'pause'
+            order by action_id desc limit 1) as act on true
+     where is_paused order by kind, key limit 1000
+    """,
+    # Those that no node runs have no jobs to hold.
+    "held_types": """
     select work_type, application, error, failed, runs
       from {schema}.version_failure
      where held_at is not null and released_at is null and exists (
            select from {schema}.node_info
             where state in ('alive', 'draining') and report -> 'applications' ? application)
      order by work_type, application, held_at limit 1000
-"""
-
-PLAIN: Final[Mapping[str, str]] = {
-    "settings": _SETTINGS,
-    "synchronous_standbys": _STANDBYS,
-    "connections": _CONNECTIONS,
-    "notification_queue": "select pg_notification_queue_usage() as part",
-    "invalid_indexes": _INVALID_INDEXES,
-    "lagging_sequences": "select name from {schema}.lagging_sequences() order by name",
-    "missing_days": _MISSING_DAYS,
-    "dead_rows": _DEAD_ROWS,
-    "own_rights": _OWN_RIGHTS,
-    "roles": _ROLES,
-    "public_rights": _PUBLIC_RIGHTS,
-    "channel_readers": _CHANNEL_READERS,
-    "unended": _UNENDED,
-    "pauses": _PAUSES,
-    "held_types": _HELD_TYPES,
-    "due_schedules": _DUE_SCHEDULES,
-    "schedules": _SCHEDULES,
+    """,
+    "due_schedules": """
+    select name, extract(epoch from clock_timestamp() - next_due)::float8 as seconds,
+           not is_declared or work_type = any (array(
+               select unnest(work_types) from {schema}.node_info
+                where state in ('alive', 'draining'))) as has_class
+      from {schema}.schedule
+     where is_active and isfinite(next_due) and next_due < clock_timestamp() - interval '1 minute'
+     order by next_due limit 1000
+    """,
+    "schedules": """
+    select count(*) filter (where is_active) as active,
+           count(*) filter (where not is_active) as paused,
+           count(*) filter (where is_overdue) as overdue,
+           count(*) filter (where error is not null) as refused,
+           min(name) filter (where is_overdue or error is not null) as such_as
+      from {schema}.schedule, lateral (
+           select is_active and isfinite(next_due)
+              and next_due < clock_timestamp() - interval '1 minute' as is_overdue) as each
+    """,
     "archive_location": "select archive as location from {schema}.setting",
     "encrypted_types": "select work_type from {schema}.work_type"
     " where (policy ->> 'encrypted')::boolean order by 1",
 }
 """Facts that any role may read that may use the schema: a query without parameters for each."""
 
-_TRANSACTIONS: Final = """
+
+NEEDS_ALL_SESSIONS: Final[Mapping[str, str]] = {
+    "transactions": """
     select pid, coalesce(nullif(application_name, ''), usename::text) as name, state,
            extract(epoch from clock_timestamp() - xact_start)::float8 as seconds,
            backend_xmin is not null or backend_xid is not null as holds_rows
@@ -228,31 +215,25 @@ _TRANSACTIONS: Final = """
      where datname = current_database() and backend_type = 'client backend'
        and xact_start is not null and pid <> pg_backend_pid()
      order by xact_start limit 50
-"""
-_PREPARED: Final = """
+    """,
+    "prepared_transactions": """
     select gid, owner::text, extract(epoch from clock_timestamp() - prepared)::float8 as seconds
       from pg_prepared_xacts where database = current_database() order by prepared limit 20
-"""
-_SLOTS: Final = """
+    """,
+    "replication_slots": """
     select slot_name::text as name, xmin is not null as holds_rows,
            extract(epoch from clock_timestamp()
                - (to_jsonb(slot) ->> 'inactive_since')::timestamptz)::float8 as seconds
       from pg_replication_slots as slot
      where not active and (xmin is not null or restart_lsn is not null)
      order by 1 limit 20
-"""
-_FEEDBACK: Final = """
+    """,
+    "standby_feedback": """
     select pid, coalesce(nullif(application_name, ''), usename::text) as name,
            age(backend_xmin) as transactions
       from pg_stat_replication where backend_xmin is not null
      order by 3 desc limit 20
-"""
-
-NEEDS_ALL_SESSIONS: Final[Mapping[str, str]] = {
-    "transactions": _TRANSACTIONS,
-    "prepared_transactions": _PREPARED,
-    "replication_slots": _SLOTS,
-    "standby_feedback": _FEEDBACK,
+    """,
 }
 """Facts that only a role can read that may see others' sessions."""
 
