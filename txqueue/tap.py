@@ -145,7 +145,9 @@ class Options(usage.Options):
             dsns = settings.dsns()
             self._configure(settings, dsns)
             _check_application(self.nodes[0].app)
-            self._ensure_free(settings)
+            # A wrong --app, which is likelier, is reported first.
+            for node in self.nodes:
+                ensure_free(node, is_named=settings.get("admin") is not None)
             if self["embedded"] and not any(dsns):
                 # After all other checks, as this takes seconds and writes files.
                 self._configure(settings, [_embedded_dsn(settings)])
@@ -158,25 +160,30 @@ class Options(usage.Options):
 
     def _configure(self, settings: Settings, dsns: Sequence[str]) -> None:
         self.nodes = [node_settings(settings, dsn, index) for index, dsn in enumerate(dsns)]
-        self.health = _health_endpoint(settings)
-        if (web := _secured_endpoint(settings, "web")) is not None:
-            self.dashboard = _dashboard_settings(settings, self.nodes, web)
-        if (metrics := _secured_endpoint(settings, "metrics")) is not None:
+        # The probes have no secrets, and those of a container manager have no certificate.
+        if (health := _endpoint(settings, "health", is_public=True)) is not None:
+            health.ensure_free("choose another --health")
+        self.health = health
+        if (web := _endpoint(settings, "web")) is not None:
+            from txqueue.web.settings import dashboard_settings, named_databases
+
+            web.ensure_free("choose another --web")
+            databases = named_databases(dsns, self.nodes[0].schema)
+            self.dashboard = dashboard_settings(settings, databases, web)
+        if (metrics := _endpoint(settings, "metrics")) is not None:
             from txqueue.metrics.service import metrics_settings
 
             self.metrics = metrics_settings(self.nodes[0].dsn, self.nodes[0].schema, metrics)
-
-    def _ensure_free(self, settings: Settings) -> None:
-        """Check where the nodes listen; a wrong --app, which is likelier, is reported first."""
-        for node in self.nodes:
-            ensure_free(node, is_named=settings.get("admin") is not None)
 
 
 def makeService(options: Options) -> MultiService:
     """Make the service of a node; with several databases, of a node for each."""
     reactor = running_reactor()
     assert options.nodes
-    _introduce(options)
+    web = "" if options.dashboard is None else f"; dashboard at {options.dashboard.endpoint}"
+    for settings in options.nodes:
+        # What this process runs is the first line of the log.
+        _log.info("{summary}{web}", summary=summary_of(settings), web=web)
     if abs(reactor.seconds() - time.monotonic()) > 1:
         _log.warn(
             "the reactor that --reactor chose times by the wall clock: when that is set, leases"
@@ -194,13 +201,6 @@ def makeService(options: Options) -> MultiService:
     for service in services:
         service.setServiceParent(together)
     return together
-
-
-def _introduce(options: Options) -> None:
-    """Log what this process runs, as the first line."""
-    web = "" if options.dashboard is None else f"; dashboard at {options.dashboard.endpoint}"
-    for node in options.nodes:
-        _log.info("{summary}{web}", summary=summary_of(node), web=web)
 
 
 def _surfaces(reactor: Any, options: Options, nodes: list[Node]) -> Iterator[Any]:
@@ -262,45 +262,20 @@ def _settings(options: Options) -> Settings:
     return Settings(flags, os.environ, Path.cwd())
 
 
-def _dashboard_settings(
-    settings: Settings, nodes: Sequence[NodeSettings], endpoint: Endpoint
-) -> Any:
-    """Return the settings of the dashboard.
+def _endpoint(settings: Settings, option: str, *, is_public: bool = False) -> Endpoint | None:
+    """Return where an option has this process listen; None for nowhere.
+
+    With the certificate of this process, unless the port is public. An empty text in the
+    environment is nowhere, too: it overrides the configuration file.
 
     Raises:
-        ConfigurationError: When a setting is not valid, or Jinja2 is not installed.
-    """
-    from txqueue.web.settings import dashboard_settings, named_databases
-
-    endpoint.ensure_free("choose another --web")
-    dsns, schema = [node.dsn for node in nodes], nodes[0].schema
-    return dashboard_settings(settings, named_databases(dsns, schema), endpoint)
-
-
-def _health_endpoint(settings: Settings) -> Endpoint | None:
-    """Return where the probes answer; None for nowhere.
-
-    Raises:
-        ConfigurationError: When the endpoint is not valid or not free.
-    """
-    text = settings.get("health")
-    if not text:
-        return None
-    # The probes have no secrets, and those of a container manager have no certificate.
-    endpoint = parsed_endpoint(str(text), is_public=True, option=settings.label("health"))
-    endpoint.ensure_free("choose another --health")
-    return endpoint
-
-
-def _secured_endpoint(settings: Settings, option: str) -> Endpoint | None:
-    """Return where an option has this process listen, with its certificate; None for nowhere.
-
-    An empty text in the environment is nowhere, too: it overrides the configuration file.
+        ConfigurationError: When the endpoint is not valid.
     """
     if not (text := settings.get(option)):
         return None
-    credentials = credentials_of(settings, settings.node_name())
-    return parsed_endpoint(str(text), credentials, option=settings.label(option))
+    own = None if is_public else credentials_of(settings, settings.node_name())
+    label = settings.label(option)
+    return parsed_endpoint(str(text), own, is_public=is_public, option=label)
 
 
 def _ensure_distinct(settings: Settings) -> None:
@@ -311,13 +286,13 @@ def _ensure_distinct(settings: Settings) -> None:
     """
     options_by_port: dict[tuple[str, int], str] = {}
     for name in ("admin", "listen", "health", "metrics", "web"):
-        if not (text := settings.get(name)):
+        endpoint = _endpoint(settings, name, is_public=True)
+        if endpoint is None or endpoint.path is not None:
             continue
-        endpoint = parsed_endpoint(str(text), is_public=True, option=settings.label(name))
-        port = (endpoint.interface, endpoint.port)
-        if endpoint.path is None and options_by_port.setdefault(port, name) != name:
+        other = options_by_port.setdefault((endpoint.interface, endpoint.port), name)
+        if other != name:
             raise ConfigurationError(
-                f"--{options_by_port[port]} and --{name} name the same port, {endpoint.port}",
+                f"--{other} and --{name} name the same port, {endpoint.port}",
                 "give each a port of its own",
             )
 

@@ -76,15 +76,21 @@ class Link:
         document: dict[str, Any] = read_document((await self.ask(command, **arguments))[name])
         return document
 
+    async def listed(
+        self, command: type[Any], name: str, **filters: str | None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Yield the rows of a list from all its pages."""
+        cursor = None
+        while True:
+            answer = await self.ask(command, **given(after=cursor, **filters))
+            for row in read_document(answer[name]):
+                yield row
+            if not (cursor := answer["next"]):
+                return
+
     async def whole(self, command: type[Any], name: str) -> list[dict[str, Any]]:
         """Return a list from all its pages."""
-        rows: list[dict[str, Any]] = []
-        cursor = ""
-        while True:
-            answer = await self.ask(command, **given(after=cursor or None))
-            rows += read_document(answer[name])
-            if not (cursor := answer["next"]):
-                return rows
+        return [row async for row in self.listed(command, name)]
 
     async def act(self, act: str, /, **arguments: Any) -> dict[str, Any]:
         """Carry out an act, one of `ACTS`, and return its answer."""
@@ -99,17 +105,16 @@ class Link:
 
     async def each(self, name: str, ids: Iterable[int], **arguments: Any) -> dict[str, list[int]]:
         """Carry out an act on all the jobs, some at a time; merge the answers, with `acts`."""
-        sums: dict[str, list[int]] = {value.name: [] for value in ACTS[name].gives}
-        acts: list[int] = []
+        names = (*(value.name for value in ACTS[name].gives), "acts")
+        sums: dict[str, list[int]] = {result: [] for result in names}
         job_ids = whole_numbers("ids", ids)
         for start in range(0, len(job_ids), MOST_NUMBERS):
             part = join_numbers(job_ids[start : start + MOST_NUMBERS])
             answer = await self.act(name, ids=part, **arguments)
-            number = answer.pop("act", None)
-            acts += () if number is None else (number,)
+            sums["acts"] += filter(None, [answer.pop("act", None)])
             for result, text in answer.items():
                 sums[result] += numbers(text)
-        return {**sums, "acts": acts}
+        return sums
 
 
 class AdminLink(Link):
@@ -249,11 +254,16 @@ class Admin:
         await link.open()
         admin = cls(link)
         try:
-            if identity is not None:
-                await admin._ensure_queue(identity, link.endpoint)
+            queue = None if identity is None else await admin.queue()
         except BaseException:
             admin.close()
             raise
+        if queue is not None and queue.identity != identity:
+            admin.close()
+            raise NodeUnavailable(
+                f"the node at {link.endpoint} serves {queue.place}: another queue than {identity}",
+                "connect to a node of that queue",
+            )
         return admin
 
     async def __aenter__(self) -> Self:
@@ -385,13 +395,8 @@ class Admin:
         Args:
             subject: Only acts on this subject, such as ``queue mail`` or ``job 7``.
         """
-        cursor = None
-        while True:
-            answer = await self._link.ask(wire.ListActions, **given(subject=subject, after=cursor))
-            for action in read_document(answer["actions"]):
-                yield action
-            if not (cursor := answer["next"]):
-                return
+        async for action in self._link.listed(wire.ListActions, "actions", subject=subject):
+            yield action
 
     async def pause(self, key: str, kind: str = "queue") -> bool:
         """Pause a queue, a group or a tenant; return whether it was not paused before."""
@@ -520,15 +525,15 @@ class Admin:
     async def act_on_failures(
         self, name: str, fingerprint: str, **arguments: Any
     ) -> tuple[int, datetime, list[int]]:
-        """Carry out an act on all jobs of one kind of failure that have failed until now.
+        """Act on all that have failed by one kind until now, as the three next methods do.
 
         Args:
-            name: ``retry_failures``, ``discard_failures`` or ``postpone_failures``.
+            name: The name of such a method.
             fingerprint: The kind.
-            arguments: The other arguments of the act.
+            arguments: Those of the act.
 
         Returns:
-            How many jobs, the moment of the act's answer, and the numbers for `undo`.
+            How many jobs, the moment of the answer, and the numbers for `undo`.
         """
         counted, moment = (value.name for value in ACTS[name].gives)
         acts: list[int] = []
@@ -577,16 +582,3 @@ class Admin:
     async def run_schedule(self, name: str) -> int:
         """Enqueue a schedule's job now; return the job's number."""
         return int((await self._link.act("run_schedule", name=name))["job_id"])
-
-    async def _ensure_queue(self, identity: str, endpoint: Endpoint) -> None:
-        """Check that the node serves a queue.
-
-        Raises:
-            NodeUnavailable: When it serves another one.
-        """
-        queue = await self.queue()
-        if queue.identity != identity:
-            raise NodeUnavailable(
-                f"the node at {endpoint} serves {queue.place}: another queue than {identity}",
-                "connect to a node of that queue",
-            )

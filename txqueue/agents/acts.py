@@ -21,7 +21,7 @@ from txqueue.agents.tools import Schemas, Tool, parameters_of, schemas_of
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.output import refusals
 from txqueue.cli.root import root
-from txqueue.cli.source import account, act_in_database
+from txqueue.cli.source import account, act_in_database, first
 from txqueue.errors import AdminRefused, ConfigurationError
 from txqueue.model.humanize import counted
 from txqueue.model.operator_acts import ACTS, Act, Value, ValueKind
@@ -238,10 +238,7 @@ async def _chosen(admin: Admin, name: str, given: Mapping[str, Any]) -> list[dic
         raise ConfigurationError(what, "give ids or filters, such as queue, and not both")
     rows = [await _job(admin, job_id) for job_id in ids]
     if filters:
-        async for job in admin.jobs(act=name, **filters):
-            rows.append(job)
-            if len(rows) > given.get("at_most", USUAL):
-                break
+        rows = await first(admin.jobs(act=name, **filters), given.get("at_most", USUAL) + 1)
     return rows
 
 

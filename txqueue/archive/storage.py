@@ -41,9 +41,11 @@ class ArchiveStorage:
 
         Object storage never shows a partial object; a local file has a hidden name until then.
         """
-        unfinished = path if self._is_remote else _hidden(path)
+        unfinished = path
         if not self._is_remote:
-            self.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+            folder, _, name = path.rpartition("/")
+            unfinished = f"{folder}/.{name}.partial"
+            self.filesystem.create_dir(folder, recursive=True)
             _make_private(Path(unfinished))
         try:
             with (
@@ -116,11 +118,6 @@ def _no_place(location: str, reason: str) -> ConfigurationError:
 
 def _said(error: BaseException) -> str:
     return " ".join(str(error).split())[:300]
-
-
-def _hidden(path: str) -> str:
-    folder, _, name = path.rpartition("/")
-    return f"{folder}/.{name}.partial"
 
 
 def _make_private(path: Path) -> None:

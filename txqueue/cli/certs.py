@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from txqueue.cli.options import Decorator, GlobalOptions, Group, command
-from txqueue.cli.output import Lines, show, styled
+from txqueue.cli.output import show, styled
 
 if TYPE_CHECKING:
     from txqueue.wire.certificate_authority import Made
@@ -88,9 +87,8 @@ def _tell(options: GlobalOptions, files: Made) -> None:
         "key": str(files.key),
         "until": files.until.isoformat(),
     }
-    show(options, document, lambda: _lines(document))
-
-
-def _lines(document: Mapping[str, Any]) -> Lines:
-    yield styled(f"Wrote {document['certificate']}, valid until {document['until'][:10]}.")
-    yield styled(f"Wrote {document['key']}, which only this account can read.")
+    told = (
+        f"Wrote {document['certificate']}, valid until {document['until'][:10]}.",
+        f"Wrote {document['key']}, which only this account can read.",
+    )
+    show(options, document, lambda: map(styled, told))

@@ -8,18 +8,16 @@ import secrets
 import shlex
 import signal
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-from attrs import define, field
 
 from txqueue.cli.options import Command, GlobalOptions, command, valued
 from txqueue.cli.output import Lines, facts, notes, show, styled
@@ -28,7 +26,7 @@ from txqueue.demo.environment import bars
 from txqueue.errors import ConfigurationError
 from txqueue.model.humanize import amount, duration, rate
 from txqueue.system.application_files import SourceWatch
-from txqueue.system.processes import Process, start_watched
+from txqueue.system.processes import Process, WatchedProcess
 from txqueue.system.settings import TYPED_VARIABLE
 
 if TYPE_CHECKING:
@@ -194,7 +192,7 @@ def dev(
         show = [sys.executable, *_WEB, "--web", endpoint]
         has_dashboard = find_spec("jinja2") is not None
         if has_dashboard:
-            stack.enter_context(_Running(show, {**environment, "TXQUEUE_WEB_KEY": key}))
+            stack.enter_context(_running(show, {**environment, "TXQUEUE_WEB_KEY": key}))
         _greet(endpoint if has_dashboard else None, key, dsn, options.settings.node_socket(name))
         click.echo(f"watching {len(watch)} Python files; Ctrl-C stops", err=True)
         # The dashboard is a process of its own, which stays while the node restarts.
@@ -272,10 +270,10 @@ def _quoted(value: str) -> str:
 def _run(command: Sequence[str], environment: Mapping[str, str], watch: SourceWatch) -> None:
     """Run the node, again after each change, until this process is interrupted."""
     while True:
-        with _Running(command, environment) as node:
+        with _running(command, environment) as node:
             has_ended = False
             while not (changed := watch.changed()):
-                if not has_ended and node.has_ended:
+                if not has_ended and node.poll() is not None:
                     has_ended = True
                     click.echo("the node has ended; it starts again after a change", err=True)
                 time.sleep(EVERY)
@@ -285,45 +283,18 @@ def _run(command: Sequence[str], environment: Mapping[str, str], watch: SourceWa
             )
 
 
-@define(eq=False)
-class _Running:
-    """A process whose log goes to the terminal: the node, or the dashboard.
+@contextmanager
+def _running(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[Process]:
+    """Run the node or the dashboard, whose log goes to the terminal, during the block.
 
     Args:
         command: Its command line.
         environment: What its environment has besides this process's.
     """
-
-    _command: Sequence[str]
-    _environment: Mapping[str, str]
-    _process: Process = field(init=False)
-    _watcher: Process = field(init=False)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it has ended by itself."""
-        return self._process.poll() is not None
-
-    def __enter__(self) -> Self:
-        """Start it."""
-        self._process, self._watcher = start_watched(
-            self._command, env={**os.environ, **self._environment}
-        )
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Stop it: a node waits for its jobs, and at the second signal returns them to the queue.
-
-        A job that is killed instead would count a death for each change of the code.
-        """
-        for limit in (GRACE, STOP_LIMIT):
-            with suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(limit)
-                break
-        else:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        self._watcher.kill()
-        self._watcher.wait()
+    watched = WatchedProcess.start(command, env={**os.environ, **environment})
+    try:
+        yield watched.process
+    finally:
+        # A node waits for its jobs, and at the second signal returns them to the queue: a job that
+        # is killed instead would count a death for each change of the code.
+        watched.stop(GRACE, STOP_LIMIT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from txqueue.policy.findings.catalogue import CheckResult
     from txqueue.policy.findings.finding import Finding
-    from txqueue.system.settings import ConfiguredDsn, Settings
+    from txqueue.system.settings import Settings
 
 
 # Seconds to wait for object storage.
@@ -127,13 +127,15 @@ def _payload_keys(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _archives(rows: Sequence[Row]) -> Sequence[Row]:
+    """Return why archives cannot be used; None for one that can."""
     locations = [row["location"] for row in rows if row["location"] is not None]
-    return [{"location": location, "error": _storage_error(location)} for location in locations]
-
-
-def _storage_error(location: str) -> str | None:
-    """Return why an archive cannot be used; None if it can."""
-    return _bucket_error(location) if "://" in location else _folder_error(Path(location))
+    return [
+        {
+            "location": each,
+            "error": _bucket_error(each) if "://" in each else _folder_error(Path(each)),
+        }
+        for each in locations
+    ]
 
 
 def _folder_error(folder: Path) -> str | None:
@@ -169,7 +171,7 @@ def _find_storage_fault(location: str) -> str | None:
 
 
 _COLOURS = {"fault": "bold red", "warning": "yellow", "ok": "green"}
-_WIDTH = 9
+_WIDTH, _DEFAULT = 9, "libpq's default"
 _AGE = re.compile(r"(?<=transaction open for )[^;,]+")
 
 
@@ -189,6 +191,8 @@ def doctor(options: GlobalOptions, tls_dir: str | None) -> int:
         doctor --json
     """
     from txqueue.policy.findings.catalogue import as_document, diagnose, has_fault
+    from txqueue.store.driver.hosts import location, redacted
+    from txqueue.store.driver.shared_errors import source_of
     from txqueue.store.reads.examination.facts import examine
 
     settings = options.settings
@@ -197,25 +201,14 @@ def doctor(options: GlobalOptions, tls_dir: str | None) -> int:
         raise ConfigurationError(
             f"{folder} is not a folder", "name the one with the certificates by --tls-dir"
         )
-    facts = examine(options.chosen_dsn, options.chosen_schema)
+    dsn = options.chosen_dsn
+    facts = examine(dsn, options.chosen_schema)
     results = diagnose({**facts, **examine_host(settings, folder, facts)})
-    database = _database(options.chosen_dsn)
-    document = {"database": database, **as_document(results)}
-    show(options, document, lambda: chain([_database_line(database)], _lines(results)))
+    place, source = redacted(location(dsn), dsn), source_of(dsn)
+    document = {"database": {"location": place, "source": source}, **as_document(results)}
+    named = f"database {place or _DEFAULT}, by {source or 'no setting'}"
+    show(options, document, lambda: chain([styled(named, "dim")], _lines(results)))
     return int(has_fault(results))
-
-
-def _database(dsn: ConfiguredDsn) -> dict[str, str]:
-    """Return where the database is, without secrets, and which setting says so."""
-    from txqueue.store.driver.hosts import location, redacted
-    from txqueue.store.driver.shared_errors import source_of
-
-    return {"location": redacted(location(dsn), dsn), "source": source_of(dsn)}
-
-
-def _database_line(database: Mapping[str, str]) -> RenderableType:
-    place = database["location"] or "libpq's default"
-    return styled(f"database {place}, by {database['source'] or 'no setting'}", "dim")
 
 
 def _lines(results: Sequence[CheckResult]) -> Lines:
@@ -224,7 +217,9 @@ def _lines(results: Sequence[CheckResult]) -> Lines:
     for check, finding in sorted(findings, key=lambda pair: pair[1].severity != "fault"):
         yield from _finding(check, finding)
     yield from _unchecked(results)
-    yield styled(_summary(results), _COLOURS[_gravest(results)])
+    severities = {str(result.severity) for result in results}
+    gravest = next(severity for severity in _COLOURS if severity in severities)
+    yield styled(_summary(results), _COLOURS[gravest])
 
 
 def _finding(check: str, finding: Finding) -> Lines:
@@ -261,8 +256,3 @@ def _summary(results: Sequence[CheckResult]) -> str:
     counts = [f"{severities.count(severity)} {text}" for severity, text in texts.items()]
     counts += [f"{len(results) - len(severities)} not made"] * (len(severities) < len(results))
     return f"{len(results)} checks: {', '.join(counts)}"
-
-
-def _gravest(results: Sequence[CheckResult]) -> str:
-    severities = {str(result.severity) for result in results}
-    return next(severity for severity in _COLOURS if severity in severities)

@@ -22,8 +22,6 @@ from txqueue.model.job_policy import UniqueMode
 from txqueue.model.storable import check_payload
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from txqueue.store.inquiries.inquiry import Question
     from txqueue.store.inquiries.reader import Session
 
@@ -52,7 +50,9 @@ def declared(*names: str) -> cli.Decorator:
 
 def _declared(name: str, option: Option) -> cli.Decorator:
     if name == "tags":
-        return _tagging()
+        text = "A tag of the job, to find it by; repeatable."
+        how: Any = {"metavar": "NAME=VALUE", "multiple": True, "callback": _read_tags}
+        return click.option("--tag", name, help=text, **how)
     flag = name.replace("_", "-")
     # The work type may say True, which False overrules.
     is_pair = option.kind is bool and option.by_class
@@ -61,17 +61,6 @@ def _declared(name: str, option: Option) -> cli.Decorator:
     bounds = option.rule.bounds
     form = {"type": click.IntRange(*bounds)} if bounds else _FORMS[option.kind]
     return click.option(flags, name, help=text, **form)
-
-
-def _tagging() -> cli.Decorator:
-    return click.option(
-        "--tag",
-        "tags",
-        metavar="NAME=VALUE",
-        multiple=True,
-        callback=_read_tags,
-        help="A tag of the job, to find it by; repeatable.",
-    )
 
 
 def _read_tags(
@@ -150,11 +139,16 @@ def enqueue(
         enqueue shop.SendReceipt '{"order_id": 7}' --priority 7 --unique order-7
         enqueue shop.SendReceipt - --count 100
     """
-    _check_together(columns)
+    if columns["after_any_end"] and not columns["after"]:
+        raise click.UsageError(
+            "--after-any-end says how other jobs must have ended; name them with --after"
+        )
     text = checked_payload(sys.stdin.read() if payload == "-" else payload)
     element = job_text(work_type, text, columns)
+    ids: list[int] = []
     with open_session(options) as session, session.transaction():
-        ids = _put(session, element, count)
+        while (missing := count - len(ids)) > 0:
+            ids += session.enqueue_text("[" + ",".join([element] * min(missing, BATCH)) + "]")
         rows = written_rows(session, ids)
     new = ids if rows is None else [job_id for job_id in ids if is_new(rows, job_id)]
     document = {"job_ids": ids, "new_ids": None if rows is None else sorted(set(new))}
@@ -185,21 +179,6 @@ def written_rows(session: Session, job_ids: Sequence[int]) -> dict[int, dict[str
 def is_new(rows: Mapping[int, Mapping[str, Any]], job_id: int) -> bool:
     """Tell whether a job did not exist before; one of those remembered by a key may be gone."""
     return job_id in rows and bool(rows[job_id]["is_new"])
-
-
-def _check_together(columns: Mapping[str, Any]) -> None:
-    """Refuse an option that has no meaning without another one."""
-    if columns["after_any_end"] and not columns["after"]:
-        raise click.UsageError(
-            "--after-any-end says how other jobs must have ended; name them with --after"
-        )
-
-
-def _put(session: Session, element: str, count: int) -> list[int]:
-    ids: list[int] = []
-    while (missing := count - len(ids)) > 0:
-        ids += session.enqueue_text("[" + ",".join([element] * min(missing, BATCH)) + "]")
-    return ids
 
 
 def _told(ids: list[int], new: list[int], rows: dict[int, dict[str, Any]] | None) -> str:
@@ -237,7 +216,13 @@ def repeat(options: GlobalOptions, ids: Sequence[int], payload: str | None) -> N
         {"job_id": old, "new_id": new, "is_new": None if rows is None else is_new(rows, new)}
         for old, new in zip(ids, numbers, strict=True)
     ]
-    show(options, {"repeated": repeated}, lambda: map(_line, repeated))
+    texts = (
+        f"Job {each['job_id']} is not enqueued again: job {each['new_id']} has its unique key."
+        if each["is_new"] is False
+        else f"Job {each['job_id']} is enqueued again as job {each['new_id']}."
+        for each in repeated
+    )
+    show(options, {"repeated": repeated}, lambda: map(styled, texts))
 
 
 def _call(options: GlobalOptions, session: Session, job_id: int, payload: str | None) -> Question:
@@ -252,10 +237,3 @@ def _call(options: GlobalOptions, session: Session, job_id: int, payload: str | 
         work_type = archived["work_type"] if archived else None
         Reader(session).find(payload_fits(session.schema, payload, [job_id], work_type))
     return repeat_call(session.schema, job_id, archived, payload)
-
-
-def _line(repeated: Mapping[str, Any]) -> Text:
-    old, new = repeated["job_id"], repeated["new_id"]
-    if repeated["is_new"] is False:
-        return styled(f"Job {old} is not enqueued again: job {new} has its unique key.")
-    return styled(f"Job {old} is enqueued again as job {new}.")

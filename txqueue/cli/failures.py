@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from txqueue.cli import output
 from txqueue.cli.options import SECONDS, GlobalOptions, Group, command
-from txqueue.cli.source import operate, read
+from txqueue.cli.source import first, operate, read
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import amount, counted
 
@@ -50,12 +51,7 @@ def retry(options: GlobalOptions, fingerprint: str) -> None:
     Examples:
         failures retry FINGERPRINT
     """
-
-    async def run(admin: Admin) -> dict[str, Any]:
-        total = await admin.retry_failures(fingerprint)
-        return {"fingerprint": fingerprint, "retried": total}
-
-    document = _acted(options, fingerprint, run)
+    document, _ = _retried(options, "retry_failures", "retried", fingerprint)
     _tell(options, document, f"{counted(document['retried'], 'job')} to run again.")
 
 
@@ -95,52 +91,38 @@ def postpone(options: GlobalOptions, fingerprint: str, delay: float) -> None:
     Examples:
         failures postpone FINGERPRINT --for 1h
     """
-
-    async def run(admin: Admin) -> dict[str, Any]:
-        total, until = await admin.postpone_failures(fingerprint, delay)
-        return {"fingerprint": fingerprint, "postponed": total, "until": until}
-
-    document = _acted(options, fingerprint, run)
-    when = output.local_time(document["until"])
+    document, until = _retried(options, "postpone_failures", "postponed", fingerprint, delay=delay)
+    document["until"] = until
+    when = output.local_time(until)
     _tell(options, document, f"{counted(document['postponed'], 'job')} to run again at {when}.")
 
 
-def _acted(
-    options: GlobalOptions,
-    fingerprint: str,
-    act: Callable[[Admin], Awaitable[dict[str, Any]]],
-) -> dict[str, Any]:
-    """Act on a kind of failure; return the result with the jobs that were refused, and why."""
+def _retried(
+    options: GlobalOptions, act: str, key: str, fingerprint: str, **arguments: float
+) -> tuple[dict[str, Any], datetime]:
+    """Act on a kind of failure; return the result, with why jobs were refused, and the moment."""
 
-    async def run(admin: Admin) -> dict[str, Any]:
-        began = await _clock(admin, fingerprint)
-        done = await act(admin)
-        refused = [] if began is None else await _left(admin, fingerprint, began)
+    async def run(admin: Admin) -> tuple[dict[str, Any], datetime]:
+        total, moment, _ = await admin.act_on_failures(act, fingerprint, **arguments)
+        began = moment - timedelta(seconds=arguments.get("delay", 0.0))
+        refused = await _left(admin, fingerprint, began)
         reasons = await output.refusals(admin, "retry", refused)
-        return {**done, "refused": refused, "reasons": reasons}
+        done = {"fingerprint": fingerprint, key: total, "refused": refused, "reasons": reasons}
+        return done, moment
 
     return operate(options, run)
-
-
-async def _clock(admin: Admin, fingerprint: str) -> datetime | None:
-    """Return the time by the database's clock; None if the node is too old for what follows."""
-    try:
-        return (await admin.jobs_page(fingerprint=fingerprint, state="failed", limit=1)).at
-    except AdminRefused:
-        return None
 
 
 async def _left(admin: Admin, fingerprint: str, until: datetime) -> list[int]:
     """Return the first jobs of a kind that still are as they failed before a moment."""
     from txqueue.policy.findings.explanation import EXPLAINED
 
-    job_ids: list[int] = []
-    async for job in admin.jobs(fingerprint=fingerprint, state="failed"):
-        if job["finished_at"] <= until:
-            job_ids.append(job["job_id"])
-        if len(job_ids) == EXPLAINED:
-            break
-    return job_ids
+    jobs = admin.jobs(fingerprint=fingerprint, state="failed")
+    earlier = (job["job_id"] async for job in jobs if job["finished_at"] <= until)
+    # A node may be too old to list them.
+    with suppress(AdminRefused):
+        return await first(earlier, EXPLAINED)
+    return []
 
 
 def _tell(options: GlobalOptions, document: Mapping[str, Any], text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +14,7 @@ from txqueue.cli import options as cli
 from txqueue.cli import output
 from txqueue.cli.options import GlobalOptions, command
 from txqueue.cli.source import note_unknown_names, or_archived, read, read_database
-from txqueue.model.humanize import (
-    age,
-    amount,
-    counted,
-    cut,
-    duration,
-    joined,
-    moment,
-    plain,
-    state_word,
-)
+from txqueue.model import humanize
 from txqueue.model.job_filters import tags_of
 from txqueue.policy.findings.reason import DAMAGE_REMEDY
 
@@ -44,8 +34,10 @@ def shown_state(row: Mapping[str, Any]) -> Text:
     """Return a job's state, with what it waits for."""
     state, reason = row["state"], row["waiting_for"]
     if wait := row.get("wait"):
-        reason = f"signal {cut(wait['signal'], NAME_SHOWN)}" if wait["signal"] else wait["kind"]
-    return output.job_state(state, f"{state_word(state)}: {reason}" if reason else None)
+        reason = (
+            f"signal {humanize.cut(wait['signal'], NAME_SHOWN)}" if wait["signal"] else wait["kind"]
+        )
+    return output.job_state(state, f"{humanize.state_word(state)}: {reason}" if reason else None)
 
 
 def whole_job(row: Mapping[str, Any], now: datetime) -> output.Lines:
@@ -72,7 +64,7 @@ def _parts(row: Mapping[str, Any], now: datetime) -> Iterator[output.Lines]:
             yield _headed(f"Log of run {attempt['attempt']}", attempt["log"])
     if row["actions"]:
         columns: output.Columns = {
-            "when": lambda act: moment(act["at"], now),
+            "when": lambda act: humanize.moment(act["at"], now),
             "who": "who",
             "did": "what",
         }
@@ -90,7 +82,7 @@ def _stages(rows: Sequence[Mapping[str, Any]], now: datetime) -> output.Lines:
         "type": "work_type",
         ">runs": output.amount_of("runs"),
         "node": lambda row: row.get("node"),
-        "ended": lambda row: moment(row["ended"], now),
+        "ended": lambda row: humanize.moment(row["ended"], now),
         ">last took": lambda row: _took(row["began"], row["ended"]),
     }
     return output.listing("Earlier stages", columns, rows)
@@ -101,7 +93,7 @@ def _attempts(rows: Sequence[Mapping[str, Any]], now: datetime, *, is_staged: bo
     columns: output.Columns = {
         **stage,
         ">run": "attempt",
-        "when": lambda row: moment(row["at"], now),
+        "when": lambda row: humanize.moment(row["at"], now),
         "took": lambda row: _took(row["began"], row["at"]),
         "node": "node",
         "class": "error_class",
@@ -113,7 +105,7 @@ def _attempts(rows: Sequence[Mapping[str, Any]], now: datetime, *, is_staged: bo
 
 
 def _took(began: datetime | None, ended: datetime) -> str | None:
-    return None if began is None else duration((ended - began).total_seconds())
+    return None if began is None else humanize.duration((ended - began).total_seconds())
 
 
 def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]]:
@@ -122,12 +114,12 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
     yield "job", str(row["job_id"])
     yield "state", shown_state(row).append(" (archived)" if row.get("archived") else "")
     if wait := row.get("wait"):
-        yield "waits at", f"step {wait['step']}, since {moment(wait['since'], now)}"
+        yield "waits at", f"step {wait['step']}, since {humanize.moment(wait['since'], now)}"
         yield "until", _moment(wait["until"], now)
     yield "damaged", output.styled(f"{damage}; {DAMAGE_REMEDY}", "red") if damage else None
     for fact, name in _PLAIN_FACTS.items():
         yield fact, row[name]
-    yield "tags", ", ".join(f"{name}={plain(value)}" for name, value in tags.items())
+    yield "tags", ", ".join(f"{name}={humanize.plain(value)}" for name, value in tags.items())
     yield "follows", _parents(row)
     yield "created by", _option(row, "created_by")
     yield "runs", _runs(row)
@@ -136,10 +128,10 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
     for name in ("enqueued", "assigned", "started", "finished"):
         yield name, _moment(row[f"{name}_at"], now)
     for act in last:
-        yield "last act", f"{act['what']} by {act['who']}, {moment(act['at'], now)}"
+        yield "last act", f"{act['what']} by {act['who']}, {humanize.moment(act['at'], now)}"
     # A wait says when its step ends.
     is_later = row["not_before"] > row["enqueued_at"] and not wait
-    yield "not before", moment(row["not_before"], now) if is_later else None
+    yield "not before", humanize.moment(row["not_before"], now) if is_later else None
     yield "not after", _moment(row["not_after"], now)
     if row["finished_at"] and row["assigned_at"]:
         took = _took(row["assigned_at"], _end_of_run(row))
@@ -154,7 +146,7 @@ _PLAIN_FACTS = {
 
 
 def _moment(value: datetime | None, now: datetime) -> str | None:
-    return None if value is None else moment(value, now)
+    return None if value is None else humanize.moment(value, now)
 
 
 def _progress(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
@@ -187,7 +179,7 @@ def _parents(row: Mapping[str, Any]) -> str | None:
     if not (after := _option(row, "after")):
         return None
     named = isinstance(after, list)
-    job_names = joined([*map(str, after)], PARENTS_NAMED) if named else f"{after} jobs"
+    job_names = humanize.joined([*map(str, after)], PARENTS_NAMED) if named else f"{after} jobs"
     ends = _option(row, "parents")
     counts = [f"{ends[end]} {end}" for end in ends if ends[end]] if isinstance(ends, dict) else []
     return job_names + (f" ({', '.join(counts)})" if counts else "")
@@ -195,8 +187,8 @@ def _parents(row: Mapping[str, Any]) -> str | None:
 
 def _runs(row: Mapping[str, Any]) -> str:
     most = _option(row, "attempts") or (row["policy"] or {}).get("attempts")
-    died = f", {counted(row['deaths'], 'worker')} died with it" if row["deaths"] else ""
-    return plain(f"{row['attempt']} of {most}" if most else row["attempt"]) + died
+    died = f", {humanize.counted(row['deaths'], 'worker')} died with it" if row["deaths"] else ""
+    return humanize.plain(f"{row['attempt']} of {most}" if most else row["attempt"]) + died
 
 
 STATES = ("waiting", "ready", "assigned", "done", "failed", "cancelled")
@@ -240,7 +232,7 @@ def jobs(options: GlobalOptions, /, limit: int, **filters: Any) -> None:
         note_unknown_names(options, filters)
     if page.searched is not None:
         newest = "newest" if filters["after"] is None else "next"
-        output.note(options, f"Searched the {newest} {amount(page.searched)} jobs only.")
+        output.note(options, f"Searched the {newest} {humanize.amount(page.searched)} jobs only.")
     if page.next is not None:
         output.note(options, f"More: --after {page.next}")
 
@@ -256,13 +248,10 @@ def job(options: GlobalOptions, job_id: int) -> None:
     """
     from txqueue.store.reads.job_details import about_archived_job, about_job
 
-    def find() -> dict[str, Any]:
-        return read(options, lambda its: about_job(its, job_id), lambda node: node.job(job_id))
-
     def tell(row: dict[str, Any]) -> dict[str, Any]:
         return read_database(options, about_archived_job, row)
 
-    whole = or_archived(options, job_id, find, tell)
+    whole = or_archived(options, job_id, about_job, tell, lambda admin: admin.job(job_id))
     output.show(options, whole, lambda: whole_job(whole, whole["at"]))
 
 
@@ -278,12 +267,10 @@ def explain(options: GlobalOptions, job_id: int) -> None:
     from txqueue.policy.findings.explanation import explain_archived
     from txqueue.store.reads.job_details import about_obstacles
 
-    def find() -> Explanation:
-        return read(
-            options, lambda its: about_obstacles(its, job_id), lambda node: node.explain(job_id)
-        )
+    def ask(admin: Admin) -> Awaitable[Explanation]:
+        return admin.explain(job_id)
 
-    why = or_archived(options, job_id, find, explain_archived)
+    why = or_archived(options, job_id, about_obstacles, explain_archived, ask)
     pairs = ("why", why.detail), ("remedy", why.remedy)
     named = ("job", str(why.job_id)), ("state", output.job_state(why.state))
     output.show(options, asdict(why), lambda: [output.facts([*named, *pairs])])
@@ -328,11 +315,11 @@ def _last_change(row: Mapping[str, Any], now: datetime) -> str:
     """Return since when a job has been in its state, or when it is due."""
     wait = row.get("wait")
     if wait and wait["kind"] != "sleep":
-        return f"waits for {age((now - wait['since']).total_seconds())}"
+        return f"waits for {humanize.age((now - wait['since']).total_seconds())}"
     if row["waiting_for"] == "time":
-        return f"due in {age((row['not_before'] - now).total_seconds())}"
+        return f"due in {humanize.age((row['not_before'] - now).total_seconds())}"
     if row["state"] == "assigned" and row["started_at"]:
-        return f"runs for {age((now - row['started_at']).total_seconds())}"
+        return f"runs for {humanize.age((now - row['started_at']).total_seconds())}"
     names = {"assigned": "assigned_at", "waiting": "enqueued_at", "ready": "enqueued_at"}
     since = row[names.get(row["state"], "finished_at")]
-    return f"{age((now - since).total_seconds())} ago"
+    return f"{humanize.age((now - since).total_seconds())} ago"

@@ -26,7 +26,12 @@ def migrate(options: GlobalOptions, sql: bool) -> None:
     from txqueue.store.schema import migrations
 
     if sql:
-        _print_sql(options, migrations.schema_sql(options.chosen_schema))
+        text = migrations.schema_sql(options.chosen_schema)
+        if options.json:
+            show(options, {"sql": text}, lambda: ())
+        else:
+            # Unchanged, without wrapping or colours.
+            click.echo(text, nl=False)
         return
     report = migrations.migrate(options.chosen_dsn, options.chosen_schema)
     document = {
@@ -49,14 +54,6 @@ def migrate(options: GlobalOptions, sql: bool) -> None:
             f"{', '.join(report.shared)}. Their members have the same rights here."
             " A schema of another name (--schema) has roles of its own.",
         )
-
-
-def _print_sql(options: GlobalOptions, text: str) -> None:
-    """Print a script unchanged, without wrapping or colours."""
-    if options.json:
-        show(options, {"sql": text}, lambda: ())
-    else:
-        click.echo(text, nl=False)
 
 
 def _lines(report: Mapping[str, Any], schema: str) -> Lines:
@@ -82,15 +79,12 @@ def health(options: GlobalOptions, ready: bool) -> int:
         health
         health --ready
     """
-    health_answer = _node_answer(options)
+    try:
+        health_answer = ask_node(options, lambda admin: admin.health(), patience=PATIENCE)
+    except TxqueueError as error:
+        # A node that does not answer is not live.
+        reason = " ".join(str(error).split())
+        health_answer = {"live": False, "ready": False, "reason": reason}
     # No table: the libraries that draw tables would take most of the command's time.
     click.echo(json_text.dumps(health_answer) if options.json else health_answer["reason"])
     return 0 if health_answer["ready" if ready else "live"] else 1
-
-
-def _node_answer(options: GlobalOptions) -> dict[str, Any]:
-    """Return the answer of the node; a node that does not answer is not live."""
-    try:
-        return ask_node(options, lambda admin: admin.health(), patience=PATIENCE)
-    except TxqueueError as error:
-        return {"live": False, "ready": False, "reason": " ".join(str(error).split())}

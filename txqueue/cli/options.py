@@ -107,20 +107,6 @@ def options_of_every_command() -> list[click.Option]:
     ]
 
 
-def _split_help(command: click.Command, context: click.Context, formatter: Any) -> None:
-    """Show a command's own options first."""
-    records: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        # The usage line shows the arguments.
-        if record is not None and record[1]:
-            records[parameter.callback is not _keep].append(record)
-    for title, own in (("Options", True), ("Options of every command", False)):
-        if records[own]:
-            with formatter.section(title):
-                formatter.write_dl(records[own])
-
-
 class Command(click.Command):
     """A command that takes the options of every command, and shows the examples of its docstring.
 
@@ -142,7 +128,17 @@ class Command(click.Command):
             with formatter.section("Examples"):
                 for words in self.examples:
                     formatter.write(f"{'':{formatter.current_indent}}txqueue {words}\n")
-        _split_help(self, ctx, formatter)
+        # The command's own options come first.
+        records: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            # The usage line shows the arguments.
+            if record is not None and record[1]:
+                records[parameter.callback is not _keep].append(record)
+        for title, own in (("Options", True), ("Options of every command", False)):
+            if records[own]:
+                with formatter.section(title):
+                    formatter.write_dl(records[own])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error names its options as the command line has them."""
@@ -308,43 +304,32 @@ def on_node() -> Decorator:
 def searching() -> Decorator:
     """Give a command the options that select jobs by what no index serves."""
     when = "2026-11-22T13:00Z, or 2h for two hours ago"
+    payload = "Only jobs with this in their payload; repeatable."
     waits = "Only jobs that wait for this: signal, signal=NAME, sleep, call, group and so on."
+    tag = "Only jobs with this tag; repeatable."
     return together(
-        _filter("--tag", "NAME[=VALUE]", "Only jobs with this tag; repeatable."),
-        _filter("--payload", "KEY=VALUE", "Only jobs with this in their payload; repeatable."),
+        _filter("--tag", "NAME[=VALUE]", tag, "read_tag_filter"),
+        _filter("--payload", "KEY=VALUE", payload, "read_payload_filter"),
         valued("--error", "TEXT", "Only jobs with this in their last error."),
-        _filter("--waiting-for", "WHAT", waits),
+        _filter("--waiting-for", "WHAT", waits, "read_wait_filter"),
         _filter("--since", "WHEN", f"Only jobs enqueued since then: {when}."),
         _filter("--until", "WHEN", "Only jobs enqueued before; same format."),
         _filter("--updated-since", "WHEN", "Only jobs changed since; same format."),
     )
 
 
-# The functions that read filters; those of the first two options may be several.
-_READERS = {
-    "tag": "read_tag_filter",
-    "payload": "read_payload_filter",
-    "waiting_for": "read_wait_filter",
-}
+def _filter(flag: str, metavar: str, text: str, read: str = "read_time") -> Decorator:
+    """Give a command a filter, checked here, whether a node or the database is to read it."""
 
+    def check(_: click.Context, __: click.Parameter, value: Any) -> Any:
+        from txqueue.model import job_filters
 
-def _filter(name: str, metavar: str, text: str) -> Decorator:
-    is_repeatable = name in ("--tag", "--payload")
-    return click.option(
-        name, metavar=metavar, multiple=is_repeatable, callback=_check_filter, help=text
-    )
+        for each in (value,) if isinstance(value, str) else value or ():
+            getattr(job_filters, read)(each)
+        return None if value == () else value
 
-
-def _check_filter(
-    _: click.Context, parameter: click.Parameter, value: str | tuple[str, ...] | None
-) -> str | tuple[str, ...] | None:
-    """Check a filter here, whether a node or the database is to read it."""
-    from txqueue.model import job_filters
-
-    read = getattr(job_filters, _READERS.get(str(parameter.name), "read_time"))
-    for text in (value,) if isinstance(value, str) else value or ():
-        read(text)
-    return None if value == () else value
+    is_repeatable = text.endswith("repeatable.")
+    return click.option(flag, metavar=metavar, multiple=is_repeatable, callback=check, help=text)
 
 
 def together(*decorators: Decorator) -> Decorator:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from txqueue.admin import Admin
     from txqueue.cli.options import GlobalOptions
-    from txqueue.policy.findings.explanation import Explanation
 
 
 _ESCAPE = "txqueue.escape"
@@ -105,7 +104,7 @@ def show(
         is_seen = sys.stdout.isatty()
         # On a terminal, characters that control it or reverse its text are escaped.
         text = as_text(document, indent=2 if is_seen else None)
-        print(_UNSEEN.sub(_escaped, text) if is_seen else text)
+        print(_UNSEEN.sub(lambda seen: f"\\u{ord(seen[0]):04x}", text) if is_seen else text)
         return
     out = console(options)
     for line in render():
@@ -129,10 +128,6 @@ def show_act(options: GlobalOptions, act: str, subject: str, document: Mapping[s
     """Print whether an act has changed its subject, as the document says, and how to undo it."""
     say(options, document, ACTS[act].told(subject, is_changed=document["changed"]))
     note_undo(options, document.get("act"))
-
-
-def _escaped(character: re.Match[str]) -> str:
-    return f"\\u{ord(character[0]):04x}"
 
 
 def note(options: GlobalOptions, text: str) -> None:
@@ -330,17 +325,18 @@ async def refusals(
         refused: The numbers of the jobs.
         errors: What the node has said about some of them.
     """
-    from txqueue.policy.findings.explanation import EXPLAINED
+    from txqueue.policy.findings.explanation import EXPLAINED, Explanation, explain_refusal
 
-    said = errors or {}
-    return [
-        asdict(
-            _of_error(job_id, said[job_id])
-            if job_id in said
-            else await _refusal(admin, act, job_id)
-        )
-        for job_id in refused[:EXPLAINED]
-    ]
+    reasons = []
+    for job_id in refused[:EXPLAINED]:
+        try:
+            if errors and job_id in errors:
+                raise errors[job_id]
+            why = explain_refusal(act, await admin.explain(job_id))
+        except AdminRefused as error:
+            why = Explanation(job_id, "", "unknown", error.what, error.remedy)
+        reasons.append(asdict(why))
+    return reasons
 
 
 def refusal_lines(reasons: Sequence[Mapping[str, Any]]) -> Lines:
@@ -349,18 +345,3 @@ def refusal_lines(reasons: Sequence[Mapping[str, Any]]) -> Lines:
 
     for why in reasons[:_LISTED]:
         yield styled(refusal_text(Explanation(**why)))
-
-
-async def _refusal(admin: Admin, act: str, job_id: int) -> Explanation:
-    from txqueue.policy.findings.explanation import explain_refusal
-
-    try:
-        return explain_refusal(act, await admin.explain(job_id))
-    except AdminRefused as error:
-        return _of_error(job_id, error)
-
-
-def _of_error(job_id: int, error: AdminRefused) -> Explanation:
-    from txqueue.policy.findings.explanation import Explanation
-
-    return Explanation(job_id, "", "unknown", error.what, error.remedy)

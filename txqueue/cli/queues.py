@@ -12,7 +12,7 @@ import click
 
 from txqueue.cli import output
 from txqueue.cli.options import Finite, GlobalOptions, command, known_names, limited, together
-from txqueue.cli.source import act_on, operate, read, read_database
+from txqueue.cli.source import act_on, first, operate, read, read_database
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import counted, plain
 from txqueue.model.operator_acts import undone_text
@@ -49,15 +49,11 @@ def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
     """
     from txqueue.store.reads.job_details import about_actions
 
-    async def ask(admin: Admin) -> list[dict[str, Any]]:
-        acts: list[dict[str, Any]] = []
-        async for act in admin.actions(subject):
-            acts.append(act)
-            if len(acts) == limit:
-                break
-        return acts
-
-    acts = read(options, lambda schema: about_actions(schema, None, limit, subject), ask)
+    acts = read(
+        options,
+        lambda schema: about_actions(schema, None, limit, subject),
+        lambda admin: first(admin.actions(subject), limit),
+    )
     empty = "No operator has done anything."
     output.show_list(options, {"actions": acts}, "Acts of operators", _ACTS, empty)
 
@@ -130,6 +126,9 @@ _ACTS: output.Columns = {
 T = TypeVar("T")
 
 KINDS = ("queue", "group", "tenant")
+# What limits are.
+_COUNT, _POSITIVE = click.IntRange(1), Finite(0, min_open=True)
+_PART, _LIMIT = Finite(0, 1, max_open=True), click.Choice((*LIMITS, "all"))
 # Seconds between looks at a draining node; what stands for one whose row is gone.
 PAUSE = 1
 _REMOVED: Mapping[str, Any] = {"state": "removed", "jobs": 0}
@@ -182,35 +181,20 @@ def resume(options: GlobalOptions, /, **names: str | None) -> None:
 @command()
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("key")
-@click.option("--concurrency", type=click.IntRange(1), help="Jobs that may run at a time.")
+@click.option("--concurrency", type=_COUNT, help="Jobs that may run at a time.")
+@click.option("--rate", type=_POSITIVE, metavar="JOBS/S", help="Jobs that may start in a second.")
+@click.option("--burst", type=_COUNT, help="Jobs that may start at once, with a rate.")
 @click.option(
-    "--rate",
-    type=Finite(0, min_open=True),
-    metavar="JOBS/S",
-    help="Jobs that may start in a second.",
-)
-@click.option("--burst", type=click.IntRange(1), help="Jobs that may start at once, with a rate.")
-@click.option(
-    "--share",
-    type=Finite(0, min_open=True),
-    help="A tenant's share relative to other tenants; default 1.",
+    "--share", type=_POSITIVE, help="A tenant's share relative to other tenants; default 1."
 )
 @click.option(
-    "--reserve",
-    type=Finite(0, 1, max_open=True),
-    help="The part of capacity kept for priorities from 7, as in 0.2.",
+    "--reserve", type=_PART, help="The part of capacity kept for priorities from 7, as in 0.2."
 )
 @click.option(
-    "--backlog",
-    type=click.IntRange(1),
-    help="Waiting and ready jobs a queue may have; more are refused.",
+    "--backlog", type=_COUNT, help="Waiting and ready jobs a queue may have; more are refused."
 )
 @click.option(
-    "--clear",
-    "cleared",
-    multiple=True,
-    type=click.Choice((*LIMITS, "all")),
-    help="A limit to remove; repeatable.",
+    "--clear", "cleared", multiple=True, type=_LIMIT, help="A limit to remove; repeatable."
 )
 def limit(
     options: GlobalOptions, /, kind: str, key: str, cleared: tuple[str, ...], **limits: float | None

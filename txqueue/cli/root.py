@@ -217,7 +217,12 @@ def error_line(error: Exception) -> tuple[str, int]:
         for words, plain_words in _PLAIN.items():
             message = message.replace(words, plain_words)
         if isinstance(error, click.NoSuchOption):
-            message = ": ".join(filter(None, (message, _meaning(error))))
+            from txqueue.model.names_elsewhere import option_elsewhere
+
+            options = error.ctx.command.params if error.ctx else ()
+            known = [name for each in options for name in each.opts]
+            meaning = option_elsewhere(error.option_name, known)
+            message = ": ".join(filter(None, (message, meaning)))
         return f"{message}; see: {path} --help", WRONG_CALL
     if isinstance(error, click.ClickException):
         return error.format_message(), FAULT
@@ -227,13 +232,6 @@ def error_line(error: Exception) -> tuple[str, int]:
         return f"{error.filename or 'the output'} cannot be written: {error.strerror}", FAULT
     line = f"{type(error).__name__}: {error}"
     return f"txqueue has a fault: {line}; --debug shows where, please report it", FAULT
-
-
-def _meaning(error: click.NoSuchOption) -> str:
-    from txqueue.model.names_elsewhere import option_elsewhere
-
-    options = error.ctx.command.params if error.ctx else ()
-    return option_elsewhere(error.option_name, [name for each in options for name in each.opts])
 
 
 def _complain(error: BaseException, line: str, options: GlobalOptions) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -378,6 +378,16 @@ def _ask_one(
     return answer
 
 
+async def first(rows: AsyncIterator[T], most: int) -> list[T]:
+    """Return the first rows of a list that a node sends in pages."""
+    found: list[T] = []
+    async for row in rows:
+        found.append(row)
+        if len(found) == most:
+            break
+    return found
+
+
 def account() -> str:
     """Return the name of the account that runs the command.
 
@@ -422,21 +432,28 @@ def open_session(options: GlobalOptions) -> Iterator[Session]:
 
 
 def or_archived(
-    options: GlobalOptions, job_id: int, find: Callable[[], T], tell: Callable[[dict[str, Any]], T]
+    options: GlobalOptions,
+    job_id: int,
+    inquire: Callable[[str, int], Inquiry[T]],
+    tell: Callable[[dict[str, Any]], T],
+    ask: Callable[[Admin], Awaitable[T]] | None = None,
 ) -> T:
-    """Return the answer about a job from the database, or else from the archive.
+    """Return the answer about a job from the database or a node, or else from the archive.
 
     Args:
         options: Name the database, whose settings have the archive's location.
         job_id: The job's number.
-        find: Returns the answer from the database.
+        inquire: Returns the inquiry for the database.
         tell: Returns the same answer from the columns of the archived job.
+        ask: Gets the same answer from a node, if nodes give it.
 
     Raises:
         JobNotFound: When the job is in neither place.
     """
     try:
-        return find()
+        if ask is None:
+            return read_database(options, inquire, job_id)
+        return read(options, lambda schema: inquire(schema, job_id), ask)
     except JobNotFound:
         row = archived_row(options, job_id)
         if row is None:
@@ -471,21 +488,17 @@ def with_pyarrow() -> Iterator[None]:
 
 def note_unknown_names(options: GlobalOptions, filters: Mapping[str, object]) -> None:
     """Note the names among some filters that do not exist, with those that do, for people."""
-    names = {kind: filters.get(kind) for kind in (*JOB_COLUMNS, "node")}
     if options.json:
         return
-    try:
-        for kind, name in names.items():
-            if isinstance(name, str) and (text := _unknown(options, kind, name)) is not None:
-                note(options, text)
-    except TxqueueError:
-        # A node may have answered while the database does not: what it said stands.
-        return
-
-
-def _unknown(options: GlobalOptions, kind: str, name: str) -> str | None:
     from txqueue.policy.findings.status import unknown_name
     from txqueue.store.reads.job_search import MOST_KNOWN, about_known_names
 
-    known = read_database(options, about_known_names, kind, name)
-    return unknown_name(kind, name, known, is_all=len(known) < MOST_KNOWN)
+    names = {kind: filters.get(kind) for kind in (*JOB_COLUMNS, "node")}
+    # A node may have answered while the database does not: what it said stands.
+    with suppress(TxqueueError):
+        for kind, name in names.items():
+            if isinstance(name, str):
+                known = read_database(options, about_known_names, kind, name)
+                is_all = len(known) < MOST_KNOWN
+                if (text := unknown_name(kind, name, known, is_all=is_all)) is not None:
+                    note(options, text)

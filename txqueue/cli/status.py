@@ -81,8 +81,13 @@ def _node_tables(rows: Sequence[Mapping[str, Any]]) -> output.Lines:
     yield from output.listing("Nodes", _NODES, living_first(rows))
     for node in rows:
         if isinstance(node.get("workers"), list):
+            # What a node reports only about itself, to a command that is connected to it.
             yield ""
-            yield from _itself(node)
+            title = f"Workers of {node['name']}"
+            yield from output.listing(title, _WORKERS, node["workers"])
+            if not node["has_lease"]:
+                text = "Its lease has expired: it starts no jobs until it has renewed it."
+                yield output.styled(text, "red")
     if running := by_application(rows):
         yield ""
         yield output.styled(f"Application: {named_versions(running)}", "dim")
@@ -90,15 +95,6 @@ def _node_tables(rows: Sequence[Mapping[str, Any]]) -> output.Lines:
     if known:
         yield ""
         yield output.styled(f"Work types: {joined(known, most=_TYPES_TOLD)}", "dim")
-
-
-def _itself(node: Mapping[str, Any]) -> output.Lines:
-    """Yield what a node reports only about itself, to a command that is connected to it."""
-    yield from output.listing(f"Workers of {node['name']}", _WORKERS, node["workers"])
-    if not node["has_lease"]:
-        yield output.styled(
-            "Its lease has expired: it starts no jobs until it has renewed it.", "red"
-        )
 
 
 BAR = 12

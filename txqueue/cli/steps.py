@@ -31,12 +31,7 @@ def batch(options: GlobalOptions, job_id: int) -> None:
     """
     from txqueue.store.reads.job_details import about_batch, archived_batch
 
-    document = or_archived(
-        options,
-        job_id,
-        lambda: read_database(options, about_batch, job_id),
-        archived_batch,
-    )
+    document = or_archived(options, job_id, about_batch, archived_batch)
     output.show(options, document, lambda: _batch_lines(document))
 
 
@@ -76,19 +71,11 @@ def steps(options: GlobalOptions, job_id: int, limit: int) -> None:
     """
     from txqueue.store.reads.steps import about_archived_steps, about_steps
 
-    document = or_archived(
-        options,
-        job_id,
-        lambda: read_database(options, about_steps, job_id),
-        lambda row: read_database(options, about_archived_steps, row),
-    )
+    def tell(row: dict[str, Any]) -> dict[str, Any]:
+        return read_database(options, about_archived_steps, row)
+
+    document = or_archived(options, job_id, about_steps, tell)
     output.show(options, document, lambda: _lines(job_id, document, limit))
-
-
-def _latest(found: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
-    """Return the steps that have not ended and the latest others, in their order."""
-    by_need = sorted(range(len(found)), key=lambda at: (bool(found[at].get("ended_at")), -at))
-    return [found[at] for at in sorted(by_need[:limit])]
 
 
 def _lines(job_id: int, document: Mapping[str, Any], limit: int) -> output.Lines:
@@ -100,9 +87,12 @@ def _lines(job_id: int, document: Mapping[str, Any], limit: int) -> output.Lines
         "ended": lambda row: _moment(row.get("ended_at"), now),
         "result": lambda row: _result(row, now, is_over=document["state"] in ENDED),
     }
-    latest = _latest(document["steps"], limit)
+    found = document["steps"]
+    # Those that have not ended, and the latest others, in their order.
+    by_need = sorted(range(len(found)), key=lambda at: (bool(found[at].get("ended_at")), -at))
+    latest = [found[at] for at in sorted(by_need[:limit])]
     yield from output.listing(f"Job {job_id}", columns, latest, f"Job {job_id} has no steps.")
-    if left := len(document["steps"]) - len(latest):
+    if left := len(found) - len(latest):
         yield output.styled(f"and {counted(left, 'earlier step')}; --json has all", "dim")
     if document["signals"]:
         columns = {
@@ -163,7 +153,9 @@ def signal(
     """
     number, (name, *rest) = _receiver(words, has_number=of is None)
     value = _value(name, key, *rest)
-    job_id = number if of is None else _holder(options, *of)
+    from txqueue.store.reads.steps import about_holder
+
+    job_id = number if of is None else read_database(options, about_holder, *of)
     warning = _warning(options, job_id, name)
     sent = operate(options, lambda admin: admin.signal(job_id, name, value, key=key))
     text = f"has the signal {name}" if sent else f"has had a signal {name} with this key before"
@@ -200,9 +192,3 @@ def _warning(options: GlobalOptions, job_id: int, name: str) -> str:
     except TxqueueError:
         # A node may answer where the database does not.
         return ""
-
-
-def _holder(options: GlobalOptions, work_type: str, unique: str) -> int:
-    from txqueue.store.reads.steps import about_holder
-
-    return read_database(options, about_holder, work_type, unique)

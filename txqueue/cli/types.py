@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
 from txqueue.cli.options import GlobalOptions, command, known_names
-from txqueue.cli.output import Columns, amount_of, show, show_list, styled
+from txqueue.cli.output import Columns, Lines, amount_of, show, show_list, styled
 from txqueue.cli.source import read_database
 from txqueue.errors import UnknownWorkType
 from txqueue.model.humanize import counted
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from txqueue.policy.readability import Readability
 
 # How many jobs are read at a time.
@@ -63,17 +61,13 @@ def types(
     if checked is not None:
         return _check(options, _schemas_in(checked, work_type))
     if is_shown or app:
-        rows = _of_app(app) if app else read_database(options, _published, work_type)
+        from txqueue.store.reads.payloads import about_schemas
+
+        rows = _of_app(app) if app else read_database(options, about_schemas, work_type)
         _print(options, [row for row in rows if work_type in (None, row["work_type"])], work_type)
     else:
         _list(options, work_type)
     return 0
-
-
-def _published(schema: str, work_type: str | None) -> Any:
-    from txqueue.store.reads.payloads import about_schemas
-
-    return about_schemas(schema, work_type)
 
 
 def _of_app(modules: Sequence[str]) -> list[dict[str, Any]]:
@@ -151,7 +145,7 @@ def _check(options: GlobalOptions, schemas: Mapping[str, Mapping[str, Any]]) -> 
     return _FAULT if found.unreadable else 0
 
 
-def _told(found: Readability) -> Iterator[Text]:
+def _told(found: Readability) -> Lines:
     for row in found.types():
         if not row["is_known"]:
             jobs = counted(row["jobs"], "waiting job")

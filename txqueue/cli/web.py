@@ -46,6 +46,7 @@ def web(options: GlobalOptions, /, endpoint: str | None, **flags: str | None) ->
         web --web tcp:8400 --web-users users.txt
     """
     from txqueue.system.settings import Settings
+    from txqueue.web.settings import ShownDatabase, read_databases
 
     if options.dsn is not None and flags["databases"] is not None:
         raise ConfigurationError(
@@ -53,22 +54,16 @@ def web(options: GlobalOptions, /, endpoint: str | None, **flags: str | None) ->
         )
     flags = {"dsn": options.dsn, "schema": options.schema, "web": endpoint, **flags}
     settings = Settings(flags, os.environ, Path.cwd())
-    dashboard = _dashboard(settings, _databases(settings, options))
+    schema, file = options.chosen_schema, settings.get("databases")
+    if file is None or options.dsn is not None:
+        dashboard = _dashboard(settings, (ShownDatabase(settings.dsn(), schema),))
+    else:
+        dashboard = _dashboard(settings, read_databases(Path(str(file)), schema))
     from txqueue.client.blocking import run_in_reactor
 
     # It serves until it is interrupted, which is no error.
     with suppress(KeyboardInterrupt):
         run_in_reactor(lambda reactor: _serve(reactor, dashboard))
-
-
-def _databases(settings: Settings, options: GlobalOptions) -> tuple[ShownDatabase, ...]:
-    """Return the databases of the file, or else the one of the DSN."""
-    from txqueue.web.settings import ShownDatabase, read_databases
-
-    schema, file = options.chosen_schema, settings.get("databases")
-    if file is None or options.dsn is not None:
-        return (ShownDatabase(settings.dsn(), schema),)
-    return read_databases(Path(str(file)), schema)
 
 
 def _dashboard(settings: Settings, databases: tuple[ShownDatabase, ...]) -> Any:

@@ -7,11 +7,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +22,7 @@ from txqueue.model.work_item import WorkItem
 from txqueue.node.settings import policy_row
 from txqueue.store.enqueueing.calls import batches
 from txqueue.store.inquiries.reader import Session
-from txqueue.system.processes import Process, start_watched
+from txqueue.system.processes import Process, WatchedProcess
 
 START_LIMIT = 60.0
 STOP_LIMIT = 30.0
@@ -56,8 +54,11 @@ class RunningNode:
     _name: str = "demo"
     _settings: Mapping[str, str] = field(factory=dict)
     _is_killed: bool = field(default=False, init=False)
-    _process: Process = field(init=False)
-    _watcher: Process = field(init=False)
+    _watched: WatchedProcess = field(init=False)
+
+    @property
+    def _process(self) -> Process:
+        return self._watched.process
 
     @property
     def _log(self) -> Path:
@@ -70,7 +71,7 @@ class RunningNode:
             NodeFailed: When the node ends or takes too long.
         """
         with self._log.open("wb") as log:
-            self._process, self._watcher = start_watched(
+            self._watched = WatchedProcess.start(
                 self._command(),
                 env=self.environment(),
                 cwd=self._target.folder,
@@ -80,13 +81,13 @@ class RunningNode:
         try:
             self._await_registered()
         except BaseException:
-            self._end()
+            self._watched.stop(STOP_LIMIT)
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         """Stop the node; if it does not stop in time, kill it and raise an error."""
-        status = self._end()
+        status = self._watched.stop(STOP_LIMIT)
         # twistd exits by the signal that it has received.
         if status not in (0, -signal.SIGTERM) and kind is None and not self._is_killed:
             raise self._failure(f"the node ended with status {status}")
@@ -143,20 +144,6 @@ class RunningNode:
                 if time.monotonic() > deadline:
                     raise self._failure(f"the node did not register within {START_LIMIT:g} s")
                 time.sleep(ASK_EVERY)
-
-    def _end(self) -> int:
-        # Stop the watcher first, as it must not signal a reused process id.
-        self._watcher.kill()
-        self._watcher.communicate()
-        try:
-            self._process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_LIMIT)
-        finally:
-            # Kill the rest: workers of a dead master, or a worker that does not stop.
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        return self._process.wait()
 
     def _failure(self, what: str) -> NodeFailed:
         lines = self._log.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:]

@@ -6,27 +6,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 from django.db import connections
 from django.utils import timezone
 
 from txqueue.adapters import django as adapter
-from txqueue.django.framework import (
-    UNKNOWN_WORKER,
-    AttemptFailed,
-    BaseTaskBackend,
-    InvalidTask,
-    OtherTransaction,
-    TaskCancelled,
-    TaskError,
-    TaskResultDoesNotExist,
-    TaskResultStatus,
-    meant_task,
-    signals,
-    task_result,
-)
+from txqueue.django import framework
 from txqueue.django.items import ensure_item, job_priority, work
 from txqueue.errors import InvalidWork
 from txqueue.model.enqueue_options import EnqueueOptions
@@ -35,13 +21,13 @@ from txqueue.store.enqueueing.encryption import decrypted, is_encrypted
 from txqueue.store.reads.one_job import StoredAttempt, StoredJob, attempts_query, job_query
 
 _STATUS: Final = {
-    State.DONE: TaskResultStatus.SUCCESSFUL,
-    State.FAILED: TaskResultStatus.FAILED,
-    State.CANCELLED: TaskResultStatus.FAILED,
+    State.DONE: framework.TaskResultStatus.SUCCESSFUL,
+    State.FAILED: framework.TaskResultStatus.FAILED,
+    State.CANCELLED: framework.TaskResultStatus.FAILED,
 }
 
 
-class _Error(TaskError):  # type: ignore[misc]  # Django has no types.
+class _Error(framework.TaskError):  # type: ignore[misc]  # Django has no types.
     """An error whose class this process may not have."""
 
     __slots__ = ()
@@ -52,7 +38,7 @@ class _Error(TaskError):  # type: ignore[misc]  # Django has no types.
         try:
             return super().exception_class  # type: ignore[no-any-return]
         except (ImportError, ValueError):
-            return AttemptFailed
+            return framework.AttemptFailed
 
 
 def read_result(result_id: str, database: str, schema: str) -> Any:
@@ -64,11 +50,11 @@ def read_result(result_id: str, database: str, schema: str) -> Any:
     try:
         number = job_number(result_id)
     except InvalidWork:
-        raise TaskResultDoesNotExist(f"{result_id!r} is not the id of a result") from None
+        raise framework.TaskResultDoesNotExist(f"{result_id!r} is not the id of a result") from None
     with connections[database].cursor() as cursor:
         cursor.execute(job_query(schema), (number,))
         if (row := cursor.fetchone()) is None:
-            raise TaskResultDoesNotExist(result_id)
+            raise framework.TaskResultDoesNotExist(result_id)
         job = StoredJob(*row)
         cursor.execute(attempts_query(schema), (number,))
         return _result(job, [StoredAttempt(*each) for each in cursor.fetchall()])
@@ -77,12 +63,12 @@ def read_result(result_id: str, database: str, schema: str) -> Any:
 def _result(job: StoredJob, failed: Sequence[StoredAttempt]) -> Any:
     payload = _opened(job, "payload", job.payload)
     try:
-        task = meant_task(job.work_type, payload.get("using") or {})
+        task = framework.meant_task(job.work_type, payload.get("using") or {})
     except (AttributeError, LookupError) as error:
-        raise TaskResultDoesNotExist(f"job {job.id} is not of a task: {error}") from None
+        raise framework.TaskResultDoesNotExist(f"job {job.id} is not of a task: {error}") from None
     attempts = [attempt.began for attempt in failed]
     begun = [moment for moment in (*attempts, job.began) if moment is not None]
-    result = task_result(
+    result = framework.task_result(
         task,
         job.id,
         _status(job),
@@ -102,8 +88,8 @@ def _result(job: StoredJob, failed: Sequence[StoredAttempt]) -> Any:
 
 def _status(job: StoredJob) -> Any:
     if job.state is State.ASSIGNED and job.started_at is not None:
-        return TaskResultStatus.RUNNING
-    return _STATUS.get(job.state, TaskResultStatus.READY)
+        return framework.TaskResultStatus.RUNNING
+    return _STATUS.get(job.state, framework.TaskResultStatus.READY)
 
 
 def _opened(job: StoredJob, part: str, stored: Any) -> Any:
@@ -113,23 +99,27 @@ def _opened(job: StoredJob, part: str, stored: Any) -> Any:
 def _errors(job: StoredJob, failed: Sequence[StoredAttempt]) -> list[Any]:
     errors = [_error(each.error_class, each.error) for each in failed]
     if job.state is State.CANCELLED:
-        errors.append(_error(f"{TaskCancelled.__module__}.TaskCancelled", job.error))
+        errors.append(_error(f"{framework.TaskCancelled.__module__}.TaskCancelled", job.error))
     elif job.state is State.FAILED and not errors:
         errors.append(_error(None, job.error))
     return errors
 
 
 def _error(path: str | None, text: str | None) -> Any:
-    known = path or f"{AttemptFailed.__module__}.AttemptFailed"
+    known = path or f"{framework.AttemptFailed.__module__}.AttemptFailed"
     return _Error(exception_class_path=known, traceback=text or "")
 
 
 def _workers(job: StoredJob, failed: Sequence[StoredAttempt]) -> list[str]:
     """Return the node of each run, which the database has of failed runs and of the last one."""
-    nodes = [each.node or UNKNOWN_WORKER for each in failed]
+    nodes = [each.node or framework.UNKNOWN_WORKER for each in failed]
     runs = job.runs + (job.state is State.ASSIGNED and job.started_at is not None)
     if len(nodes) < runs:
-        nodes = [*nodes, *[UNKNOWN_WORKER] * (runs - len(nodes) - 1), job.node or UNKNOWN_WORKER]
+        nodes = [
+            *nodes,
+            *[framework.UNKNOWN_WORKER] * (runs - len(nodes) - 1),
+            job.node or framework.UNKNOWN_WORKER,
+        ]
     return nodes
 
 
@@ -137,7 +127,7 @@ OPTIONS: Final = ("database", "schema", "migrate", "dashboard")
 """What ``OPTIONS`` of a backend may have."""
 
 
-class TxqueueBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no types.
+class TxqueueBackend(framework.BaseTaskBackend):  # type: ignore[misc]  # Django has no types.
     """Runs Django's tasks as jobs of txqueue; named as ``BACKEND`` in the setting ``TASKS``.
 
     A task is enqueued over Django's connection, so in an `atomic` block it exists if the block is
@@ -190,15 +180,15 @@ class TxqueueBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
                 item, using=self.database, schema=self.schema, **options_of(task)
             )
         except InvalidWork as error:
-            raise InvalidTask(str(error)) from error
-        result = task_result(
+            raise framework.InvalidTask(str(error)) from error
+        result = framework.task_result(
             task,
             job_id,
-            TaskResultStatus.READY,
+            framework.TaskResultStatus.READY,
             (list(args), dict(kwargs)),
             enqueued_at=timezone.now(),
         )
-        signals.task_enqueued.send(type(self), task_result=result)
+        framework.signals.task_enqueued.send(type(self), task_result=result)
         return result
 
     def get_result(self, result_id: str) -> Any:
@@ -213,13 +203,10 @@ class TxqueueBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
 def options_of(task: Any) -> EnqueueOptions:
     """Return the options of a task's job."""
     options = EnqueueOptions(queue=task.queue_name, priority=job_priority(task.priority))
-    if task.run_after is not None:
-        options["not_before"] = _aware(task.run_after)
+    if (moment := task.run_after) is not None:
+        is_aware = timezone.is_aware(moment)
+        options["not_before"] = moment if is_aware else timezone.make_aware(moment)
     return options
-
-
-def _aware(moment: datetime) -> datetime:
-    return moment if timezone.is_aware(moment) else timezone.make_aware(moment)
 
 
 def _warn_of_other_transaction(database: str) -> None:
@@ -233,6 +220,6 @@ def _warn_of_other_transaction(database: str) -> None:
             f" atomic(using={others[0]!r}): it is committed at once, and runs even if that"
             f" transaction is rolled back; open atomic(using={database!r}) as well, or enqueue it"
             " by transaction.on_commit()",
-            OtherTransaction,
+            framework.OtherTransaction,
             stacklevel=4,
         )

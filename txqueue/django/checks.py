@@ -17,12 +17,7 @@ from txqueue.django.backend import OPTIONS, TxqueueBackend
 from txqueue.django.framework import task_backends
 from txqueue.errors import ConfigurationError, SchemaMismatch, TxqueueError
 from txqueue.model.humanize import queues_option
-from txqueue.store.reads.one_job import (
-    has_schema_query,
-    identity_query,
-    unserved_query,
-    version_query,
-)
+from txqueue.store.reads import one_job
 from txqueue.store.schema.files import SchemaVersion, check_version, checked_name
 from txqueue.system.settings import Settings
 
@@ -85,20 +80,20 @@ def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[Ch
 def _of_settings(backend: TxqueueBackend, *, errors_only: bool = False) -> Iterator[CheckMessage]:
     alias = backend.database
     if alias not in connections.settings:
-        yield _error("E001", backend, f"uses the database {alias!r}, which there is not", _ALIAS)
+        yield _message("E001", backend, f"uses the database {alias!r}, which there is not", _ALIAS)
     elif (vendor := connections[alias].vendor) != "postgresql":
-        yield _error("E002", backend, f"uses {alias!r}, a database of {vendor}", _ALIAS)
+        yield _message("E002", backend, f"uses {alias!r}, a database of {vendor}", _ALIAS)
     elif not errors_only and not is_of_tests(alias):
         yield from _of_dsn(backend)
     if unknown := sorted(backend.options.keys() - set(OPTIONS)):
         remedy = f"Use {', '.join(OPTIONS)}."
-        yield _error(
+        yield _message(
             "E003", backend, f"has OPTIONS without a meaning: {', '.join(unknown)}", remedy
         )
     try:
         checked_name(backend.schema)
     except ConfigurationError as error:
-        yield _error("E004", backend, f"has no usable schema: {error.what}", error.remedy)
+        yield _message("E004", backend, f"has no usable schema: {error.what}", error.remedy)
 
 
 _ALIAS = "Name the alias of a PostgreSQL database in its OPTIONS: {'database': ...}."
@@ -116,11 +111,11 @@ def _of_dsn(backend: TxqueueBackend) -> Iterator[CheckMessage]:
             theirs = database_name(dsn)
     except TxqueueError as error:
         remedy = "Correct TXQUEUE_DSN, or the configuration file."
-        yield _warning("W005", backend, f"has nodes without a usable DSN: {error}", remedy)
+        yield _message("W005", backend, f"has nodes without a usable DSN: {error}", remedy)
         return
     if theirs not in ("", ours):
         what = f"enqueues in the database {ours!r}, but the DSN of nodes names {theirs!r}"
-        yield _warning("W005", backend, what, "Have TXQUEUE_DSN name the same database.")
+        yield _message("W005", backend, what, "Have TXQUEUE_DSN name the same database.")
 
 
 def _dsn_of_nodes() -> str:
@@ -132,35 +127,31 @@ def _dsn_of_nodes() -> str:
 
 def _of_database(backend: TxqueueBackend) -> Iterator[CheckMessage]:
     try:
-        check_version(_version(backend), backend.schema)
+        has_schema = _rows(backend, one_job.has_schema_query)[0][0]
+        version = SchemaVersion(*_rows(backend, one_job.version_query)[0]) if has_schema else None
+        check_version(version, backend.schema)
         yield from _of_nodes(backend)
     except SchemaMismatch as error:
         if not is_migrated_here(backend):
             remedy = f"Run: manage.py txqueue --backend {backend.alias} migrate"
-            yield _warning("W006", backend, f"cannot enqueue: {error.what}", remedy)
+            yield _message("W006", backend, f"cannot enqueue: {error.what}", remedy)
     except ProgrammingError as error:
         remedy = f"Grant {backend.schema}_enqueue and {backend.schema}_read to the role."
-        yield _warning("W007", backend, f"may not read its schema: {error}", remedy)
-
-
-def _version(backend: TxqueueBackend) -> SchemaVersion | None:
-    if not _rows(backend, has_schema_query)[0][0]:
-        return None
-    return SchemaVersion(*_rows(backend, version_query)[0])
+        yield _message("W007", backend, f"may not read its schema: {error}", remedy)
 
 
 def _of_nodes(backend: TxqueueBackend) -> Iterator[CheckMessage]:
     if is_migrated_here(backend):
         # Tests run without a node.
         return
-    unserved = [name for (name,) in _rows(backend, unserved_query, sorted(backend.queues))]
+    unserved = [name for (name,) in _rows(backend, one_job.unserved_query, sorted(backend.queues))]
     if unserved:
         what = f"has queues that no node serves now: {', '.join(unserved)}"
         remedy = f"Run: twistd txqueue --app txqueue.django {queues_option(*unserved)}"
-        yield _warning("W008", backend, what, remedy)
+        yield _message("W008", backend, what, remedy)
     if _is_another_queue(backend):
         remedy = "Have TXQUEUE_DSN and the database of Django name the same server."
-        yield _warning("W009", backend, "enqueues in another queue than that of nodes", remedy)
+        yield _message("W009", backend, "enqueues in another queue than that of nodes", remedy)
 
 
 def _is_another_queue(backend: TxqueueBackend) -> bool:
@@ -169,13 +160,13 @@ def _is_another_queue(backend: TxqueueBackend) -> bool:
         return False
     from txqueue.store.inquiries.reader import Session
 
-    query = identity_query(backend.schema)
+    query = one_job.identity_query(backend.schema)
     try:
         with Session(dsn, backend.schema) as session:
             theirs = session.value(query)
     except TxqueueError:
         return False
-    return bool(theirs != _rows(backend, identity_query)[0][0])
+    return bool(theirs != _rows(backend, one_job.identity_query)[0][0])
 
 
 def _rows(backend: TxqueueBackend, query: Any, *parameters: Any) -> list[Any]:
@@ -184,13 +175,7 @@ def _rows(backend: TxqueueBackend, query: Any, *parameters: Any) -> list[Any]:
         return list(cursor.fetchall())
 
 
-def _error(number: str, backend: TxqueueBackend, what: str, remedy: str) -> CheckMessage:
-    return Error(_text(backend, what), hint=remedy, id=f"txqueue.{number}")
-
-
-def _warning(number: str, backend: TxqueueBackend, what: str, remedy: str) -> CheckMessage:
-    return Warning(_text(backend, what), hint=remedy, id=f"txqueue.{number}")
-
-
-def _text(backend: TxqueueBackend, what: str) -> str:
-    return f"The task backend {backend.alias!r} {what}."
+def _message(number: str, backend: TxqueueBackend, what: str, remedy: str) -> CheckMessage:
+    kind = Error if number.startswith("E") else Warning
+    text = f"The task backend {backend.alias!r} {what}."
+    return kind(text, hint=remedy, id=f"txqueue.{number}")

@@ -14,17 +14,8 @@ from asgiref.sync import sync_to_async
 from attrs import evolve
 from django.utils import timezone
 
-from txqueue.django.framework import (
-    UNKNOWN_WORKER,
-    TaskCancelled,
-    TaskContext,
-    TaskError,
-    TaskResultStatus,
-    meant_task,
-    normalize_json,
-    signals,
-    task_result,
-)
+from txqueue.django import framework
+from txqueue.django.framework import TaskContext
 from txqueue.model.directives import DIRECTIVES, Discard
 from txqueue.policy.endings.outcome import error_class, is_suspension, judge
 
@@ -57,16 +48,16 @@ class Run:
 
     def __init__(self, item: TaskWork, job: RunningJob) -> None:
         self._item, self._job = item, job
-        self._task = meant_task(item.work_type, item.using)
+        self._task = framework.meant_task(item.work_type, item.using)
         now = timezone.now()
-        self.result = task_result(
+        self.result = framework.task_result(
             self._task,
             job.id,
-            TaskResultStatus.RUNNING,
+            framework.TaskResultStatus.RUNNING,
             (item.args, item.kwargs),
             started_at=now if job.attempt == 1 else None,
             last_attempted_at=now,
-            worker_ids=[*[UNKNOWN_WORKER] * (job.attempt - 1), socket.gethostname()],
+            worker_ids=[*[framework.UNKNOWN_WORKER] * (job.attempt - 1), socket.gethostname()],
         )
         _running[job.id] = self
 
@@ -96,7 +87,7 @@ class Run:
         _running.pop(self._job.id, None)
         if self._job.is_cancelled:
             return False
-        self._set(TaskResultStatus.SUCCESSFUL, _return_value=value)
+        self._set(framework.TaskResultStatus.SUCCESSFUL, _return_value=value)
         return True
 
     def fails(self, error: BaseException) -> bool:
@@ -115,10 +106,14 @@ class Run:
     def fail(self, error: BaseException) -> None:
         """Note the error that has ended the task."""
         is_cancelled = self._job.cancelled_by is not None or isinstance(error, Discard)
-        path = f"{TaskCancelled.__module__}.TaskCancelled" if is_cancelled else error_class(error)
+        path = (
+            f"{framework.TaskCancelled.__module__}.TaskCancelled"
+            if is_cancelled
+            else error_class(error)
+        )
         text = "".join(format_exception(error))
-        self.result.errors.append(TaskError(exception_class_path=path, traceback=text))
-        self._set(TaskResultStatus.FAILED)
+        self.result.errors.append(framework.TaskError(exception_class_path=path, traceback=text))
+        self._set(framework.TaskResultStatus.FAILED)
 
     def _is_last(self, error: BaseException) -> bool:
         if self._job.is_cancelled:
@@ -141,15 +136,15 @@ def taken(job_id: int) -> Run | None:
 def perform(item: TaskWork, job: RunningJob) -> Any:
     """Run a task in a thread."""
     run = Run(item, job)
-    run.send(signals.task_started)
+    run.send(framework.signals.task_started)
     try:
         value = _storable(run.call())
     except BaseException as error:
         if run.fails(error):
-            run.send(signals.task_finished)
+            run.send(framework.signals.task_finished)
         raise
     if run.succeeds(value):
-        run.send(signals.task_finished)
+        run.send(framework.signals.task_finished)
     return value
 
 
@@ -157,15 +152,15 @@ async def perform_async(item: TaskWork, job: RunningJob) -> Any:
     """Run a task that is a coroutine."""
     async with _isolation[0]():
         run = Run(item, job)
-        await run.asend(signals.task_started)
+        await run.asend(framework.signals.task_started)
         try:
             value = _storable(await run.call())
         except BaseException as error:
             if run.fails(error):
-                await run.asend(signals.task_finished, error)
+                await run.asend(framework.signals.task_finished, error)
             raise
         if run.succeeds(value):
-            await run.asend(signals.task_finished)
+            await run.asend(framework.signals.task_finished)
         return value
 
 
@@ -178,4 +173,4 @@ def isolate(around: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
 
 
 def _storable(value: Any) -> Any:
-    return value if isinstance(value, DIRECTIVES) else normalize_json(value)
+    return value if isinstance(value, DIRECTIVES) else framework.normalize_json(value)

@@ -20,20 +20,7 @@ from psycopg.pq import Format, TransactionStatus
 from txqueue.adapters.calls import error_of
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
 from txqueue.model.sqlstates import READ_ONLY, is_lost, outlasts_retries
-from txqueue.store.driver.session_bounds import (
-    CONNECTS_WITHIN,
-    CONNECTS_WITHIN_OF_SEVERAL,
-    ENCODED,
-    NOTICING,
-)
-from txqueue.store.driver.shared_errors import (
-    SIGNS_OF_A_STANDBY,
-    ended_inside,
-    invalid_dsn,
-    not_primary,
-    rolled_back,
-    unavailable,
-)
+from txqueue.store.driver import session_bounds, shared_errors
 
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool, ConnectionPool
@@ -61,11 +48,15 @@ def parameters_of(dsn: str, application_name: str) -> dict[str, Any]:
     """
     given = _parsed(dsn)
     hosts = str(given.get("host") or os.environ.get("PGHOST", ""))
-    patience = CONNECTS_WITHIN_OF_SEVERAL if "," in hosts else CONNECTS_WITHIN
-    own = {**NOTICING, "fallback_application_name": application_name}
+    patience = (
+        session_bounds.CONNECTS_WITHIN_OF_SEVERAL
+        if "," in hosts
+        else session_bounds.CONNECTS_WITHIN
+    )
+    own = {**session_bounds.NOTICING, "fallback_application_name": application_name}
     if "PGCONNECT_TIMEOUT" not in os.environ:
         own["connect_timeout"] = str(round(patience))
-    return {**own, **given, **ENCODED}
+    return {**own, **given, **session_bounds.ENCODED}
 
 
 def check_dsn(dsn: object, name: str) -> None:
@@ -82,11 +73,11 @@ def check_dsn(dsn: object, name: str) -> None:
 
 def _parsed(dsn: object) -> dict[str, Any]:
     if not isinstance(dsn, str) or "\0" in dsn:
-        raise invalid_dsn(dsn)
+        raise shared_errors.invalid_dsn(dsn)
     try:
         return dict(conninfo_to_dict(dsn))
     except psycopg.ProgrammingError as error:
-        raise invalid_dsn(dsn, str(error)) from None
+        raise shared_errors.invalid_dsn(dsn, str(error)) from None
 
 
 def check_process(pid: int) -> None:
@@ -147,8 +138,8 @@ def translation(error: BaseException) -> BaseException:
         return refusal
     text = error.diag.message_primary or str(error) or type(error).__name__
     if error.sqlstate == READ_ONLY:
-        return not_primary(text)
-    return unavailable(error.sqlstate, text) if _is_lost(error) else error
+        return shared_errors.not_primary(text)
+    return shared_errors.unavailable(error.sqlstate, text) if _is_lost(error) else error
 
 
 def _is_of_pool(error: BaseException | None, *names: str) -> bool:
@@ -163,7 +154,9 @@ def _is_lost(error: psycopg.Error) -> bool:
 
 
 def _is_standby(connection: AnyConnection) -> bool:
-    return any(connection.info.parameter_status(sign) == "on" for sign in SIGNS_OF_A_STANDBY)
+    return any(
+        connection.info.parameter_status(sign) == "on" for sign in shared_errors.SIGNS_OF_A_STANDBY
+    )
 
 
 @contextmanager
@@ -250,11 +243,11 @@ def check_end(connection: AnyConnection) -> None:
     """
     status = connection.info.transaction_status
     if status == TransactionStatus.UNKNOWN:
-        raise unavailable(None, "the connection was lost in the transaction")
+        raise shared_errors.unavailable(None, "the connection was lost in the transaction")
     if status == TransactionStatus.INERROR:
-        raise rolled_back()
+        raise shared_errors.rolled_back()
     if status == TransactionStatus.IDLE:
-        raise ended_inside()
+        raise shared_errors.ended_inside()
 
 
 def note_end(error: BaseException, connection: AnyConnection) -> None:

@@ -14,6 +14,7 @@ from random import random
 from time import monotonic
 from typing import Any, Protocol
 
+from attrs import define, field
 from psycopg import AsyncConnection, Error
 
 from txqueue.errors import ConfigurationError, NotPermitted
@@ -46,6 +47,7 @@ class Ending(Protocol):
         """Return its error."""
 
 
+@define(eq=False)
 class StandaloneEndWaiter:
     """All callers of one queue that wait for jobs, in a loop of asyncio's.
 
@@ -57,24 +59,16 @@ class StandaloneEndWaiter:
         channel: The channel of the announcements.
     """
 
-    def __init__(
-        self,
-        ask: Callable[[Sequence[int]], Awaitable[list[Job]]],
-        request: Callable[[], Awaitable[object]],
-        notify: Callable[[], Awaitable[object]],
-        dsn: str | None,
-        channel: str,
-    ) -> None:
-        self._ask = ask
-        self._request = request
-        self._notify = notify
-        self._dsn = dsn
-        self._channel = channel
-        self._looks: EndLooks[Ending] = EndLooks()
-        self._noted = asyncio.Event()
-        self._looking: asyncio.Task[None] | None = None
-        self._listening: asyncio.Task[None] | None = None
-        self._has_warned = False
+    _ask: Callable[[Sequence[int]], Awaitable[list[Job]]]
+    _request: Callable[[], Awaitable[object]]
+    _notify: Callable[[], Awaitable[object]]
+    _dsn: str | None
+    _channel: str
+    _looks: EndLooks[Ending] = field(factory=EndLooks, init=False)
+    _noted: asyncio.Event = field(factory=asyncio.Event, init=False)
+    _looking: asyncio.Task[None] | None = field(default=None, init=False)
+    _listening: asyncio.Task[None] | None = field(default=None, init=False)
+    _has_warned: bool = field(default=False, init=False)
 
     def add(self, job_id: int, ending: Ending) -> None:
         """Add a caller, which reads the job next, and calls `look_on` if it runs."""

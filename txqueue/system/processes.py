@@ -18,7 +18,9 @@ from contextlib import suppress
 from math import ceil
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any, Final, Protocol, TypeAlias
+from typing import IO, Any, Final, Protocol, Self, TypeAlias
+
+from attrs import frozen
 
 from txqueue.system.clock import Clock
 
@@ -237,19 +239,53 @@ def start_watcher(script: str, *arguments: str, **options: Any) -> subprocess.Po
 _WATCH: Final = 'read -r _; kill -TERM "$1"; sleep 15; kill -KILL -"$1"'
 
 
-def start_watched(command: Sequence[str], **options: Any) -> tuple[Process, Process]:
-    """Start a process, and a watcher that stops it at the latest when this process dies.
+@frozen
+class WatchedProcess:
+    """A process, and a watcher that stops it at the latest when this process dies.
 
-    The process has a session of its own, so that Ctrl-C reaches only this process, which stops it.
-
-    Args:
-        command: The program and its arguments.
-        options: Further arguments of `subprocess.Popen`; standard input is taken.
+    Attributes:
+        process: The process.
     """
-    process = start_gated(command, start_new_session=True, **options)
-    watcher = start_watcher(_WATCH, str(process.pid))
-    open_gate(process)
-    return process, watcher
+
+    process: Process
+    _watcher: Process
+
+    @classmethod
+    def start(cls, command: Sequence[str], **options: Any) -> Self:
+        """Start both. Ctrl-C reaches only this process, which stops the other one.
+
+        Args:
+            command: The program and its arguments.
+            options: Further arguments of `subprocess.Popen`; standard input is taken.
+        """
+        process = start_gated(command, start_new_session=True, **options)
+        watcher = start_watcher(_WATCH, str(process.pid))
+        open_gate(process)
+        return cls(process, watcher)
+
+    def stop(self, *limits: float) -> int:
+        """Terminate the process, again after each limit; then kill what is left of its group.
+
+        Args:
+            limits: The seconds to wait after each signal.
+
+        Returns:
+            The status with which it has ended.
+        """
+        # First the watcher, as it must not signal a reused process id.
+        self._watcher.kill()
+        self._watcher.communicate()
+        try:
+            for limit in limits:
+                self.process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    self.process.wait(limit)
+                    break
+        finally:
+            # Workers of a dead master, or one that does not stop.
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        return self.process.wait()
 
 
 # Seconds between two polls; each asks the kernel once about every child.
