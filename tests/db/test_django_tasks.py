@@ -25,8 +25,9 @@ from txqueue.django.framework import (
     TaskResultDoesNotExist,
     task_backends,
 )
-from txqueue.django.items import ensure_item, job_priority
+from txqueue.django.items import TaskWork, ensure_item, job_priority
 from txqueue.errors import Duplicate, InvalidWork
+from txqueue.model.work_item import known_work_types
 from txqueue.testing import assert_enqueued, drain, perform
 
 pytestmark = pytest.mark.django
@@ -89,6 +90,7 @@ def test_a_new_result_is_ready(tasks: Any) -> None:
 
 def test_the_job_is_one_of_the_task_s_type(tasks: Any) -> None:
     """With its queue, priority and policy, so that operators see each task apart."""
+    assert TaskWork not in known_work_types()
     result = tasks.send.enqueue(7, language="de")
     columns = 'work_type, queue, priority, weight, "group", payload::text'
     *values, payload = row(result, columns)

@@ -34,7 +34,8 @@ class DjangoPolicy(JobPolicy, total=False):
     """
 
 
-@attrs.define
+# With slots, attrs would make a second class, which is not abstract.
+@attrs.define(slots=False)
 class TaskWork(WorkItem, is_abstract=True):
     """A call of a task.
 
