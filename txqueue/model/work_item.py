@@ -57,8 +57,8 @@ class WorkItem:
         group_limit: How many jobs of a group may run at a time; an operator may override it.
         group_rate: How fast jobs of each group may start; None for no limit. A class that
             declares no group has its work type as group. An operator's rate takes its place.
-        unique_mode: What to do with a new job whose unique key another job holds; by default keep
-            the other job and drop the new one.
+        unique_mode: What to do with a new job whose unique key another job holds; by default
+            drop the new one.
         expires: Whether a job that has not started by its ``not_after`` is cancelled. If not,
             ``not_after`` only raises the job's rank.
         redacted: Whether payload and result are hidden from operators, and the fields from
@@ -66,7 +66,7 @@ class WorkItem:
         encrypted: Whether payload and result are encrypted in the database, with the keys in
             ``TXQUEUE_PAYLOAD_KEY``. Implies ``redacted``.
         omit_defaults: Whether the payload leaves out fields that equal their defaults, so that
-            nodes that do not have a new field yet read the jobs that do not use it.
+            nodes without a new field read the jobs that do not use it.
         schedule: When nodes enqueue a job of this type by themselves: an `Every`, a `Cron` or a
             `Cooldown`; None for never. With a schedule, all fields need defaults.
 
