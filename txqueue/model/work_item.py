@@ -57,8 +57,8 @@ class WorkItem:
         group_limit: How many jobs of a group may run at a time; an operator may override it.
         group_rate: How fast jobs of each group may start; None for no limit. A class that
             declares no group has its work type as group. An operator's rate takes its place.
-        unique_mode: What to do with a new job whose unique key another job holds; by default
-            drop the new one.
+        unique_mode: What to do with a new job whose unique key another job holds; by default drop
+            the new one.
         expires: Whether a job that has not started by its ``not_after`` is cancelled. If not,
             ``not_after`` only raises the job's rank.
         redacted: Whether payload and result are hidden from operators, and the fields from
