@@ -14,7 +14,6 @@ from tests.cluster.conftest import opened_database
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Nodes, environment
 from tests.cluster.peers import free_port
-from tests.cluster.test_acting import called
 from tests.fixtures.databases import Templates
 from tests.waiting import eventually
 
@@ -98,13 +97,3 @@ async def test_the_file_names_the_databases_of_a_dashboard_without_a_node(
     assert ["some.kind" in each.text for each in jobs] == [False, True, False]
     assert "gone: the database does not answer" in log.read_text()
     assert "hunter2" not in log.read_text() + page.text + jobs[2].text
-
-
-def test_a_file_that_others_can_read_is_refused(file: Path) -> None:
-    """And one beside a DSN on the command line."""
-    both = called("web", "--databases", str(file), "--dsn", "dbname=x")
-    assert "--dsn and --databases exclude each other" in both.stderr
-    file.chmod(0o644)
-    open_file = called("web", "--databases", str(file))
-    assert f"run: chmod 600 {file}" in open_file.stderr
-    assert both.returncode == open_file.returncode != 0

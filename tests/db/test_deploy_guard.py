@@ -158,6 +158,21 @@ def test_a_job_that_was_claimed_at_the_hold_gets_its_attempts_back(new: Version)
         assert new.session.job(job_id)["attempt"] == 1
 
 
+def test_other_attempts_stay_spent(new: Version) -> None:
+    """Only those of the kind that holds the type are given back; a job that waits runs at once."""
+    (job_id,) = new.session.enqueue({})
+    for error in ("ValueError: x", "KeyError: 'a'", "KeyError: 'b'", "KeyError: 'c'"):
+        new.session.value("select retried from txqueue.retry(%s, 'me')", [job_id])
+        new.end(new.session.claim(1)[0], error, "retry")
+    new.look()
+    job = new.session.job(job_id)
+    assert (job["state"], job["attempt"]) == ("ready", 1)
+    # It was claimed before its node noticed; what was given back is not given twice.
+    new.end(new.session.claim(1)[0], "KeyError: 'd'", "retry")
+    new.look()
+    assert new.session.job(job_id)["attempt"] == 1
+
+
 def test_what_redacted_work_says_is_not_shown(new: Version) -> None:
     """Its messages may have what its payload has."""
     new.session.publish("test.kind", policy={"redacted": True})
@@ -170,6 +185,16 @@ def test_a_version_of_yesterday_is_not_held(new: Version) -> None:
     new.session.cursor.execute("update txqueue.version_failure set since = since - interval '2 d'")
     new.runs(*["KeyError: 'a'"] * 5)
     assert new.look() == []
+
+
+def test_a_hold_outlasts_rare_failures_of_the_older_version(old: Version, new: Version) -> None:
+    """A bad job fails on both; the others fail on the new one only."""
+    new.runs(*["KeyError: 'a'"] * 3)
+    assert new.look()
+    old.runs("KeyError: 'a'", *[None] * 4)
+    assert new.look()
+    old.runs("KeyError: 'a'")
+    assert not new.look()
 
 
 def test_jobs_wait_in_sight_until_the_type_is_released(old: Version, new: Version) -> None:

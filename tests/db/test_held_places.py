@@ -53,18 +53,6 @@ def holds(node: Master) -> list[int]:
     return node.column("select job_id from txqueue.group_hold order by job_id")
 
 
-def test_no_other_job_of_the_group_starts_before_a_signal(node: Master) -> None:
-    """A job behind starts once the one that waited has gone on and ended."""
-    holder, others = waiting(node)
-    assert claimed(node) == []
-    signal(node, holder)
-    (chunk,) = node.claim()
-    assert chunk.ids == [holder]
-    assert claimed(node) == []
-    node.settle(chunk, "done")
-    assert (claimed(node), holds(node)) == (others, [])
-
-
 def test_without_hold_the_next_job_starts(node: Master) -> None:
     """A wait that does not hold frees the group."""
     _, others = waiting(node, SIGNAL | {"hold_group": False})

@@ -289,19 +289,6 @@ def test_what_is_about_a_key_is_refused_without_one_among_many(node: Master) -> 
     assert node.states() == {}
 
 
-def test_who_ends_a_job_waits_for_no_application(node: Master, open_one: Master) -> None:
-    """A change asked for in an open transaction is not lost, though its job ends before that."""
-    first = put(node, 1, "again")
-    (chunk,) = node.claim()
-    second = put(open_one, 2, "again")
-    node.cursor.execute("set lock_timeout = '5s'")
-    assert node.complete(chunk) == 1
-    assert node.claim() == []
-    open_one.connection.commit()
-    assert node.claimed_ids() == [second]
-    assert second != first
-
-
 def test_a_change_that_is_rolled_back_leaves_the_key_free(node: Master, open_one: Master) -> None:
     """The next enqueue or heartbeat gets it at once."""
     put(node, 1, "again")
@@ -325,17 +312,6 @@ def test_a_pending_one_that_is_being_changed_is_not_taken(node: Master, open_one
     open_one.connection.commit()
     (chunk,) = node.claim()
     assert chunk.jobs[0].payload == {"number": 2}
-
-
-def test_a_job_asks_for_itself(node: Master) -> None:
-    """In the transaction that completes it: it runs once more."""
-    first = put(node, 1, "again")
-    (chunk,) = node.claim()
-    node.connection.autocommit = False
-    second = put(node, 2, "again")
-    assert node.settle(chunk, "done") == [first]
-    node.connection.commit()
-    assert node.claimed_ids() == [second]
 
 
 def test_what_an_open_transaction_holds_leaves_nothing_behind(

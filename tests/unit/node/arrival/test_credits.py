@@ -304,19 +304,6 @@ def test_a_client_outlives_its_node() -> None:
     assert house.clock.getDelayedCalls() == []
 
 
-def test_a_node_that_is_away_at_first() -> None:
-    """Is joined when it comes."""
-    house = House()
-    house.settled()
-    house.is_up = False
-    client = house.client()
-    assert client.credit == {}
-    house.is_up = True
-    house.clock.advance(0.1)
-    client.flush()
-    assert client.credit == {INCARNATION: MOST_CREDIT}
-
-
 def test_a_node_that_does_not_answer() -> None:
     """Is given up after a while and tried again."""
     house = House()

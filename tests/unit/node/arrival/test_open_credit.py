@@ -216,20 +216,6 @@ def test_where_commits_are_slow_a_lone_client_keeps_its_credit() -> None:
         assert bank.grants == [MOST] * 2
 
 
-def test_jobs_that_come_too_fast_are_claimed_for_a_while() -> None:
-    """Many at a time, which costs less."""
-    bank = Bank()
-    with bank.granted():
-        bank.clock.advance(0.001)
-        bank.bring(*range(1, MOST))
-        assert bank.grants == [MOST, 0]
-        bank.service.on_miss()
-        assert bank.grants == [MOST, 0]
-        bank.clock.advance(STALE)
-        bank.service.on_miss()
-        assert bank.grants == [MOST, 0, MOST]
-
-
 def test_jobs_that_keep_coming_too_fast_are_claimed_for_longer_each_time() -> None:
     """To change between credit and claims every second would make some jobs late."""
     bank = Bank()
@@ -348,12 +334,3 @@ def test_a_withdrawal_that_failed_is_repeated() -> None:
         bank.is_away = False
         bank.clock.advance(1)
         assert bank.grants == [MOST, 0]
-
-
-def test_a_job_that_runs_is_not_run_again() -> None:
-    """Even if it is named again after the deduplicator has forgotten it."""
-    bank = Bank()
-    with bank.granted():
-        bank.workers.jobs = {5: {1}}
-        bank.bring(5)
-        assert bank.performed == []

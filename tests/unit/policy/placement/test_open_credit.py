@@ -5,8 +5,6 @@ from hypothesis import strategies as st
 
 from txqueue.policy.placement.credit import (
     BURST,
-    MOST_A_SECOND,
-    MOST_AT_ONCE,
     MOST_OPEN,
     STREAM,
     TURN_OPEN,
@@ -31,21 +29,6 @@ def test_a_node_grants_no_more_than_half_of_its_room() -> None:
 def test_nodes_take_turns() -> None:
     """While there are others, a node grants little, and so soon it is another's turn."""
     assert open_credit(room(1000), is_alone=False) == TURN_OPEN < MOST_OPEN
-
-
-def test_jobs_that_come_too_fast() -> None:
-    """They are to be claimed, many at a time."""
-    jobs = MOST_OPEN // 2
-    least = jobs / MOST_A_SECOND
-    assert is_too_fast(jobs, jobs, least * 0.9)
-    assert not is_too_fast(jobs, jobs, least)
-    assert not is_too_fast(0, 0, 0.0)
-
-
-def test_many_jobs_that_arrive_at_once_are_too_many() -> None:
-    """The processors are so busy that a claim, which takes many at a time, costs less."""
-    assert is_too_fast(2 * MOST_AT_ONCE, 1, 60.0)
-    assert not is_too_fast(2 * MOST_AT_ONCE, 2, 60.0)
 
 
 @given(
