@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
-from attrs import define, field, frozen
+from attrs import field, frozen
 
 from txqueue.errors import ConfigurationError
 from txqueue.model.humanize import meant, plain
@@ -213,26 +213,12 @@ def page(path: str, handler: Handler, title: str = "", *fields: str) -> Route:
     return Route("GET", path, Role.VIEWER, handler, fields, title)
 
 
-@define
-class Router:
-    """The routes.
-
-    Args:
-        routes: All routes.
-    """
-
-    routes: Sequence[Route]
-
-    def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]] | None:
-        """Return the route of a request and the named parts of its path; None if there is none."""
-        for route in self.routes:
-            if route.method == method and (names := route.match(path)) is not None:
-                return route, names
-        return None
-
-    def methods(self, path: str) -> list[str]:
-        """Return the methods that a path has."""
-        return sorted({route.method for route in self.routes if route.match(path) is not None})
+def routes_by_method(
+    routes: Sequence[Route], path: str
+) -> dict[str, tuple[Route, Mapping[str, str]]]:
+    """Return the routes of a path by method, the first of each, with the path's named parts."""
+    found = ((route, route.match(path)) for route in reversed(routes))
+    return {route.method: (route, names) for route, names in found if names is not None}
 
 
 _NAMED = re.compile(r"\{(\w+)\}")

@@ -14,7 +14,6 @@ from txqueue.system.descriptors import has_spare_descriptors
 from txqueue.web.acts import acting_routes
 from txqueue.web.changes import Changes
 from txqueue.web.logins import Logins, Notices
-from txqueue.web.messages import Router
 from txqueue.web.page_services import IndexVisit, PageVisit, Reads
 from txqueue.web.pages.routes import MENU, index_routes, routes
 from txqueue.web.rendering import DatabaseMenu, Renderer, compile_templates, read_static
@@ -114,9 +113,9 @@ class Dashboard(HttpService):
             place=database_place(link.database),
             archive=ArchiveProcess(self._reactor),
         )
-        router = Router([*routes(), *acting_routes()])
         path = database_path(link.database.name)
-        return Door(router, visit, [link.changes], self._settings, path)
+        all_routes = [*routes(), *acting_routes()]
+        return Door(all_routes, visit, [link.changes], self._settings, path)
 
     def _index(self, menu: DatabaseMenu) -> Door:
         """Return the door to the list of databases."""
@@ -125,7 +124,7 @@ class Dashboard(HttpService):
             renderer=self._renderer(menu), notices=Notices(), logins=self._logins, databases=reads
         )
         changes = [link.changes for link in self._links]
-        return Door(Router(index_routes()), visit, changes, self._settings)
+        return Door(index_routes(), visit, changes, self._settings)
 
     def _renderer(self, databases: DatabaseMenu | None) -> Renderer:
         settings = self._settings

@@ -17,7 +17,7 @@ from txqueue.store.driver.errors import Unanswered
 from txqueue.web import messages
 from txqueue.web.changes import Changes
 from txqueue.web.logins import Identification
-from txqueue.web.messages import PageRequest, Reply, Role, Router, redirect
+from txqueue.web.messages import PageRequest, Reply, Role, Route, redirect, routes_by_method
 from txqueue.web.page_services import Visit
 from txqueue.web.settings import DashboardSettings
 from txqueue.wire.http_server import QuietSite
@@ -108,6 +108,12 @@ _STATUS = {
     DatabaseUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     Unanswered: HTTPStatus.SERVICE_UNAVAILABLE,
 }
+_OTHER_METHOD: Final = Refusal(
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    "this page does not take such a request",
+    "open the dashboard's overview, and use the links and forms there",
+)
+_NO_PAGE: Final = Refusal(HTTPStatus.NOT_FOUND, "there is no such page", "choose one from the menu")
 _MOST_FIELDS = 2000
 # Seconds for which a browser is known, a year.
 _DEVICE_KEPT = "31536000"
@@ -134,7 +140,7 @@ class Door(resource.Resource):
     """Answers all requests below one base path.
 
     Args:
-        router: The routes.
+        routes: The routes.
         visit: What answers requests; each gets its own.
         changes: Tell open pages to refresh: those of each database that they show.
         settings: The settings of the dashboard.
@@ -146,14 +152,14 @@ class Door(resource.Resource):
 
     def __init__(
         self,
-        router: Router,
+        routes: Sequence[Route],
         visit: Visit,
         changes: Sequence[Changes],
         settings: DashboardSettings,
         path: str = "",
     ) -> None:
         super().__init__()
-        self._router = router
+        self._routes = routes
         self._visit = visit
         self._changes = changes
         self._settings = settings
@@ -224,9 +230,10 @@ class Door(resource.Resource):
     ) -> Reply:
         if method == "POST" and (refusal := foreign_origin(headers)) is not None:
             return self._refused(page_request, refusal)
-        match = self._router.find("GET" if method == "HEAD" else method, page_request.path)
+        routes = routes_by_method(self._routes, page_request.path)
+        match = routes.get("GET" if method == "HEAD" else method)
         if match is None:
-            return self._refused(page_request, self._no_route(page_request.path))
+            return self._refused(page_request, _OTHER_METHOD if routes else _NO_PAGE)
         route, names = match
         if page_request.visitor.role < route.role:
             return self._forbidden(method, page_request)
@@ -246,15 +253,6 @@ class Door(resource.Resource):
             )
             return self._refused(page_request, refusal)
         return reply
-
-    def _no_route(self, path: str) -> Refusal:
-        if self._router.methods(path):
-            return Refusal(
-                HTTPStatus.METHOD_NOT_ALLOWED,
-                "this page does not take such a request",
-                "open the dashboard's overview, and use the links and forms there",
-            )
-        return Refusal(HTTPStatus.NOT_FOUND, "there is no such page", "choose one from the menu")
 
     def _forbidden(self, method: str, page_request: PageRequest) -> Reply:
         if page_request.visitor.role == Role.STRANGER and self._visit.logins is not None:

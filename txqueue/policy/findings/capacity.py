@@ -53,7 +53,10 @@ def kept_weight(facts: Facts, node: Node) -> int:
     reserve = control(facts, "queue").get("reserve") or 0.0
     if not reserve:
         return 0
-    if facts["job"]["priority"] >= HIGH and not _is_limited(control(facts, "tenant")):
+    tenant = control(facts, "tenant")
+    # In the turn of the reserve, jobs of a tenant with a limit are not counted.
+    is_limited = tenant.get("concurrency") is not None or tenant.get("rate") is not None
+    if facts["job"]["priority"] >= HIGH and not is_limited:
         return 0
     capacity: int = node["capacity"]
     return max(0, min(ceil(reserve * capacity), capacity - 1))
@@ -68,11 +71,6 @@ def closed_weight(facts: Facts, node: Node) -> int:
 def ahead_weight(node: Node) -> int:
     """The weight that the node may hold beyond what it runs, as it ends jobs quickly."""
     return int((node.get("room") or {}).get("ahead") or 0)
-
-
-def _is_limited(tenant: Mapping[str, Any]) -> bool:
-    """Tell whether a tenant has a limit: in the turn of the reserve, its jobs are not counted."""
-    return tenant.get("concurrency") is not None or tenant.get("rate") is not None
 
 
 def job_weight(facts: Facts, node: Node) -> int:

@@ -116,7 +116,8 @@ def _full(facts: Facts, nodes: Sequence[Node]) -> Blocker:
     largest = max(map(largest_free, nodes))
     if largest:
         first += f", its weight is {weight}, and no worker has more than {largest} free"
-        if not ahead and _has_waited(facts) >= LONG:
+        moments = [facts["job"][since] for since in ("enqueued_at", "not_before")]
+        if not ahead and all(seconds_between(facts["now"], since) >= LONG for since in moments):
             return _heavy_head(f"{first}{_kept_by_threads(nodes)}")
     where = f"the least loaded of {counted(len(nodes), 'node')} is at {least_load(nodes):.0%}"
     since = min((node["busy_since"] for node in nodes if node.get("busy_since")), default=None)
@@ -128,11 +129,6 @@ def _full(facts: Facts, nodes: Sequence[Node]) -> Blocker:
         "nothing: it starts in its turn; or add nodes or workers; to see what runs:"
         " txqueue jobs --state assigned",
     )
-
-
-def _has_waited(facts: Facts) -> float:
-    job = facts["job"]
-    return min(seconds_between(facts["now"], job[since]) for since in ("enqueued_at", "not_before"))
 
 
 def _heavy_head(detail: str) -> Blocker:

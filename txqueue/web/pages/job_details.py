@@ -152,13 +152,8 @@ async def _explained(visit: PageVisit, job_id: int) -> Explanation | None:
         # It has just ended, and its history is gone.
         return None
     except TxqueueError as error:
-        return Explanation(
-            job_id=job_id,
-            state="",
-            reason="unknown",
-            detail=f"this could not be read: {error.what}",
-            remedy=error.remedy,
-        )
+        what = f"this could not be read: {error.what}"
+        return Explanation(job_id, "", "unknown", what, error.remedy)
 
 
 def is_expected(explanation: Explanation | None) -> bool:

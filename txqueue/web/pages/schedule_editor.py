@@ -5,14 +5,14 @@ would be due.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from hashlib import blake2b
 from http import HTTPStatus
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 from zoneinfo import ZoneInfo
 
+import attrs
 from attrs import define, field
 
 from txqueue.errors import ConfigurationError, InvalidSchedule
@@ -34,28 +34,35 @@ from txqueue.store.reads.schedule_list import about_schedules
 from txqueue.web.messages import Reply
 from txqueue.web.page_services import PageVisit
 
-FIELDS: Final = [
-    *("kind", "expression", "zone", "period", "jitter", "catch_up", "overlap", "since"),
-    *("until", "times"),
-]
-"""The fields of the form."""
-
-T = TypeVar("T")
 DAY: Final = 86400.0
-MIDNIGHT: Final = "0 0 * * *"
+_KINDS: Final[Mapping[str, Any]] = {"cron": Cron, "every": Every, "cooldown": Cooldown}
 
 
-class _Kind(StrEnum):
-    """The kinds of schedules."""
+def _times(text: str) -> int | None:
+    number: Any = int(text) if text.isdecimal() and len(text) < 12 else text
+    return Every(DAY, times=number).times
 
-    CRON = "cron"
-    EVERY = "every"
-    COOLDOWN = "cooldown"
+
+# The argument of a schedule that each field gives, and what reads its text.
+_READERS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "expression": ("expression", lambda text: Cron(text).expression),
+    "zone": ("tz", lambda text: Cron("0 0 * * *", text).tz),
+    "period": ("seconds", lambda text: Every(length_of(text)).seconds),
+    "jitter": ("jitter", length_of),
+    "catch_up": ("catch_up", CatchUp),
+    "overlap": ("overlap", lambda text: Every(DAY, overlap=cast(Overlap, text)).overlap),
+    "since": ("since", lambda text: Cooldown(DAY, since=cast(Since, text)).since),
+    "until": ("until", moment_of),
+    "times": ("times", _times),
+}
+_NEEDED: Final = ("expression", "period")
+FIELDS: Final = ["kind", *_READERS]
+"""The fields of the form."""
 
 
 @define
 class FilledForm:
-    """The form as it was filled in; reads its fields.
+    """The form as it was filled in.
 
     Attributes:
         fields: The text of each field.
@@ -66,22 +73,6 @@ class FilledForm:
     fields: Mapping[str, str]
     errors: dict[str, str] = field(factory=dict)
     schedule: Schedule | None = None
-
-    def read(self, name: str, reader: Callable[[str], T], default: T) -> T:
-        """Return the value of a field; the default if it is empty or wrong."""
-        if not self.fields[name]:
-            return default
-        try:
-            return reader(self.fields[name])
-        except (InvalidSchedule, ValueError) as error:
-            self.errors[name] = str(error)
-            return default
-
-    def need(self, name: str, reader: Callable[[str], T], default: T) -> T:
-        """Return the value of a field that must not be empty."""
-        if not self.fields[name]:
-            self.errors[name] = "this is needed"
-        return self.read(name, reader, default)
 
 
 def filled_by(row: Mapping[str, Any]) -> dict[str, str]:
@@ -116,46 +107,32 @@ def read_form(fields: Mapping[str, str]) -> FilledForm:
         fields: The text of each of `FIELDS`.
     """
     form = FilledForm(fields)
-    try:
-        schedule = _schedule(form)
-        form.schedule = None if form.errors else schedule
-    except InvalidSchedule as error:
-        # Every other field was checked on its own: the limit of the jitter depends on the period.
-        if not form.errors:
+    if fields["kind"] not in _KINDS:
+        form.errors["kind"] = "this is needed"
+    kind = _KINDS.get(fields["kind"], Cron)
+    values = _values(form, {argument.name for argument in attrs.fields(kind)})
+    if not form.errors:
+        try:
+            form.schedule = kind(**values)
+        except InvalidSchedule as error:
+            # Each field was checked on its own, but the limit of the jitter depends on the period.
             form.errors["jitter"] = str(error)
     return form
 
 
-def _schedule(form: FilledForm) -> Schedule:
-    kind = form.need("kind", _Kind, _Kind.CRON)
-    jitter = form.read("jitter", length_of, timedelta(0))
-    options: dict[str, Any] = {
-        "until": form.read("until", moment_of, None),
-        "times": form.read("times", _times, None),
-    }
-    if kind is _Kind.COOLDOWN:
-        since: Since = form.read(
-            "since", lambda text: Cooldown(DAY, since=cast(Since, text)).since, "end"
-        )
-        return Cooldown(form.need("period", _period, DAY), jitter, since=since, **options)
-    catch_up = form.read("catch_up", CatchUp, CatchUp.SKIP)
-    options["overlap"] = form.read(
-        "overlap", lambda text: Every(DAY, overlap=cast(Overlap, text)).overlap, "allow"
-    )
-    if kind is _Kind.EVERY:
-        return Every(form.need("period", _period, DAY), jitter, catch_up, **options)
-    expression = form.need("expression", lambda text: Cron(text).expression, MIDNIGHT)
-    zone = form.read("zone", lambda text: Cron(MIDNIGHT, text).tz, "UTC")
-    return Cron(expression, zone, jitter, catch_up, **options)
-
-
-def _period(text: str) -> float:
-    return Every(length_of(text)).seconds
-
-
-def _times(text: str) -> int | None:
-    number: Any = int(text) if text.isdecimal() and len(text) < 12 else text
-    return Every(DAY, times=number).times
+def _values(form: FilledForm, taken: Collection[str]) -> dict[str, Any]:
+    """Return the arguments of a schedule that the form gives; note what is wrong."""
+    values: dict[str, Any] = {"jitter": timedelta(0)}
+    for name, (argument, read) in _READERS.items():
+        text = form.fields[name] if argument in taken else None
+        if text == "" and name in _NEEDED:
+            form.errors[name] = "this is needed"
+        elif text:
+            try:
+                values[argument] = read(text)
+            except (InvalidSchedule, ValueError) as error:
+                form.errors[name] = str(error)
+    return values
 
 
 _PREVIEWED = 5
