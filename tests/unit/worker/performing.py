@@ -172,16 +172,20 @@ class Harness:
     def handler(
         self,
         perform: Callable[[Any, RunningJob], Any],
-        *,
+        assignment: int = 0,
+        *jobs: AssignedJob,
         retry: Retry | None = None,
         timeout: float | None = None,
     ) -> Iterator[None]:
-        """Have `Handled` performed by this function, under this policy."""
+        """Have `Handled` performed by this function, under this policy; hand over jobs, if any."""
         kept = {name: Handled.__dict__.get(name) for name in ("perform", "retry", "timeout")}
         given = {"perform": perform, "retry": retry or Retry(), "timeout": timeout}
         try:
             for name, value in given.items():
                 setattr(Handled, name, value)
+            if jobs:
+                self.hand(assignment, *jobs)
+                self.turn()
             yield
         finally:
             for name, value in kept.items():
@@ -203,10 +207,9 @@ class Harness:
         *jobs: AssignedJob,
         **policy: Any,
     ) -> None:
-        """Hand over a chunk whose jobs this function performs, under this policy."""
-        with self.handler(perform, **policy):
-            self.hand(assignment, *jobs)
-            self.turn()
+        """Have a chunk performed by this function, under this policy."""
+        with self.handler(perform, assignment, *jobs, **policy):
+            pass
 
     def turn(self) -> None:
         """Let the reactor turn until nothing is due now."""

@@ -30,9 +30,7 @@ def test_a_thread_s_job_is_marked_and_ends_by_itself(fails: bool) -> None:
 
     Handled.runtime = Runtime.THREAD
     try:
-        with harness.handler(perform):
-            harness.hand(5, Handled.entry(1))
-            harness.turn()
+        with harness.handler(perform, 5, Handled.entry(1)):
             harness.performer.cancel(5, 1, "ann")
             harness.turn()
             assert harness.settled == []
@@ -48,9 +46,13 @@ def test_a_thread_s_job_is_marked_and_ends_by_itself(fails: bool) -> None:
 def test_a_job_that_has_not_started_never_does() -> None:
     """It is settled as one that never ran; its neighbours are not touched."""
     harness = Harness(capacity=1)
-    with harness.handler(lambda _, job: harness.wait(job)):
-        harness.hand(5, Handled.entry(1), Handled.entry(2, weight=3), Handled.entry(3))
-        harness.turn()
+    with harness.handler(
+        lambda _, job: harness.wait(job),
+        5,
+        Handled.entry(1),
+        Handled.entry(2, weight=3),
+        Handled.entry(3),
+    ):
         harness.performer.cancel(5, 2, "ann")
         harness.turn()
         assert outcomes(harness) == [(2, "cancelled", "cancelled by ann")]
@@ -75,9 +77,7 @@ def test_a_running_coroutine_is_interrupted_once() -> None:
             await cleaning
             raise
 
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1)):
         harness.performer.cancel(5, 1, "ann")
         harness.performer.cancel(5, 1, "bob")
         harness.turn()
@@ -90,9 +90,7 @@ def test_a_running_coroutine_is_interrupted_once() -> None:
 def test_only_the_assignment_that_was_meant_is_cancelled() -> None:
     """The same job's next run, or another job, is not affected."""
     harness = Harness()
-    with harness.handler(lambda _, job: harness.wait(job)):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(lambda _, job: harness.wait(job), 5, Handled.entry(1)):
         harness.performer.cancel(4, 1, "ann")
         harness.performer.cancel(5, 2, "ann")
         harness.end(1)
@@ -111,9 +109,7 @@ def test_a_cancelled_job_does_not_run_again(raised: Exception) -> None:
         except CancelledError:
             raise raised from None
 
-    with harness.handler(perform, retry=Retry(attempts=9)):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1), retry=Retry(attempts=9)):
         harness.performer.cancel(5, 1, "ann")
         harness.turn()
     ((_, outcome, error),) = outcomes(harness)
@@ -130,9 +126,7 @@ def test_a_coroutine_may_finish_all_the_same() -> None:
             await harness.wait(job)
         return "all the same"
 
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1)):
         harness.performer.cancel(5, 1, "ann")
         harness.turn()
     assert (harness.results, harness.settled) == ({"1": "all the same"}, [])
@@ -165,9 +159,7 @@ def test_a_handler_that_refuses_to_be_cancelled_harms_no_other_job() -> None:
     def perform(_: object, job: RunningJob) -> object:
         return refusing if job.id == 1 else harness.wait(job)
 
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1, terms={"grouped": 1}), Handled.entry(2))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1, terms={"grouped": 1}), Handled.entry(2)):
         harness.performer.cancel(5, 1, "ann")
         assert harness.performer.end_groups()
         assert not harness.performer.end_groups(run=INCARNATION)
@@ -186,9 +178,9 @@ def test_a_restarted_run_ends_without_an_attempt(runtime: Runtime) -> None:
     thread = harness.thread
     Handled.runtime = runtime
     try:
-        with harness.handler(lambda _, job: harness.wait(job)):
-            harness.hand(5, Handled.entry(1), Handled.entry(2))
-            harness.turn()
+        with harness.handler(
+            lambda _, job: harness.wait(job), 5, Handled.entry(1), Handled.entry(2)
+        ):
             harness.performer.restart(5, 2)
             harness.performer.restart(5, 1)
             harness.performer.restart(5, 1)

@@ -17,9 +17,7 @@ def test_a_result_that_is_too_long_fails_the_job(later: bool) -> None:
     def perform(_: object, job: RunningJob) -> object:
         return harness.wait(job) if later else values[job.id]
 
-    with harness.handler(perform):
-        harness.hand(5, *map(Handled.entry, values))
-        harness.turn()
+    with harness.handler(perform, 5, *map(Handled.entry, values)):
         for number, waiting in list(harness.running.items()):
             waiting.callback(values[number])
         harness.turn()

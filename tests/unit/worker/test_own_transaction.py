@@ -380,9 +380,7 @@ def test_an_operator_cancels_a_job_that_waits_for_a_connection(
         async with job.transaction():
             raise AssertionError
 
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1)):
         harness.performer.cancel(5, 1, "ann")
         harness.turn()
     assert [each["outcome"] for each in harness.settled] == ["cancelled"]

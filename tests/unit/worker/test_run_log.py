@@ -46,9 +46,7 @@ def test_coroutines_that_take_turns_each_have_their_own_job() -> None:
         await bench.wait(job)
         seen.append((job.id, current()))
 
-    with bench.handler(perform):
-        bench.hand(5, *[Handled.entry(each) for each in (1, 2, 3)])
-        bench.turn()
+    with bench.handler(perform, 5, *[Handled.entry(each) for each in (1, 2, 3)]):
         assert current() is None
         bench.end(2)
         bench.end(1)
@@ -144,9 +142,7 @@ def test_a_timeout_has_the_class_of_the_error_that_ends_it() -> None:
         LOG.info("waits")
         await bench.wait(job)
 
-    with bench.handler(perform, timeout=5.0):
-        bench.hand(5, Handled.entry(1))
-        bench.turn()
+    with bench.handler(perform, 5, Handled.entry(1), timeout=5.0):
         bench.clock.advance(5.0)
         bench.turn()
     [said] = bench.settled

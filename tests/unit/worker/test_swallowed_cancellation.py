@@ -62,9 +62,7 @@ def test_a_cancelled_job_does_not_go_on_for_ever() -> None:
     """It is cancelled, its capacity is free, and the log says what the handler should do."""
     harness = started()
     cancelled: list[float] = []
-    with harness.handler(tries(harness, 1000, cancelled)):
-        harness.hand(5, Handled.entry(1), Handled.entry(2))
-        harness.turn()
+    with harness.handler(tries(harness, 1000, cancelled), 5, Handled.entry(1), Handled.entry(2)):
         harness.performer.cancel(5, 1, "ann")
         pass_time(harness, LONGEST_END)
         assert [(each["job_id"], each["outcome"]) for each in harness.settled] == [(1, "cancelled")]
@@ -92,9 +90,7 @@ def test_a_handler_that_swallows_everything_is_not_continued() -> None:
                 """It goes on, whatever it is."""
             steps.append(harness.clock.seconds())
 
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1)):
         harness.performer.cancel(5, 1, "ann")
         pass_time(harness, LONGEST_END)
         assert [each["outcome"] for each in harness.settled] == ["cancelled"]

@@ -175,6 +175,14 @@ async def test_open_transactions_are_looked_for_by_claims_of_ordinary_jobs() -> 
     assert pauses[3] > UNTIMED
 
 
+async def test_a_claim_that_was_cut_short_is_followed_at_once() -> None:
+    """It took nothing, but the next one may: it was busy with jobs that may not run."""
+    harness = Harness()
+    cut = Claim([], 0.0, SEEN, PLACE)
+    harness.claims = [cut, claim(reached=None), cut, claim(reached=None), claim(reached=None)]
+    assert await harness.steps(5) == [0.0, 0.0, 0.0, 0.0, UNTIMED]
+
+
 LONG_SEARCH = Claim([], None, SEEN, None, None, searched=60.0, passed=PLACE)
 
 
@@ -186,6 +194,18 @@ async def test_claims_go_on_behind_jobs_that_took_long_to_read() -> None:
     await harness.steps(6)
     assert harness.asked_from == [None, PLACE, PLACE]
     assert harness.looks == [False]
+
+
+async def test_no_claim_of_ordinary_jobs_follows_one_that_took_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While there are many jobs of other nodes: they may be in the current lane, too."""
+    monkeypatch.setattr(claim_plan, "SLOW", 0.0)
+    harness = Harness()
+    harness.claims = [LONG_SEARCH, claim(reached=None)]
+    harness.ordinary = [(1, True)]
+    await harness.steps(3)
+    assert harness.asked_from == [None, PLACE]
 
 
 @pytest.mark.parametrize(("again", "start"), [(0.0, None), (60.0, PLACE)])
@@ -293,6 +313,17 @@ async def test_a_full_claim_follows_when_more_are_ready() -> None:
 
 
 STREAMING = Assignment(1, 5, 0, STREAM, STREAM, "[]")
+
+
+async def test_in_a_stream_most_claims_are_of_ordinary_jobs() -> None:
+    """They cost less; a claim of any jobs follows one that found few, as the master may sleep."""
+    harness = Harness()
+    harness.claims = [claim(STREAMING, reached=None), claim(reached=None)]
+    harness.ordinary = [(STREAM, True), (STREAM, True), (STREAM - 1, True)]
+    assert await harness.steps(4) == [claim_plan.BREATH] * 4
+    assert (harness.asked_for, len(harness.asked_from)) == ([MANY] * 3, 1)
+    await harness.steps(1)
+    assert len(harness.asked_from) == 2
 
 
 @pytest.mark.parametrize(

@@ -112,9 +112,7 @@ def test_what_comes_of_a_job_that_waited(harness: Harness, opened: Opened) -> No
         else:
             assert await job.then(Stage(1)) is None
 
-    with harness.handler(perform):
-        harness.hand(1, Handled.entry(7), Handled.entry(8))
-        harness.turn()
+    with harness.handler(perform, 1, Handled.entry(7), Handled.entry(8)):
         harness.end_all()
     assert [work for work, _ in opened.committed] == [Stage(1), Stage(2)]
 
@@ -207,9 +205,7 @@ def test_a_cancelled_job_has_no_next_stage(harness: Harness) -> None:
             return Next(Stage(0))
         raise AssertionError
 
-    with harness.handler(perform):
-        harness.hand(1, Handled.entry(7))
-        harness.turn()
+    with harness.handler(perform, 1, Handled.entry(7)):
         harness.performer.cancel(1, 7, "ann")
         harness.turn()
     (settled,) = harness.settled
@@ -324,9 +320,7 @@ def test_an_invalid_stage_fails_only_its_own_job(why: str) -> None:
     def perform(_: object, job: RunningJob) -> object:
         return Next(Broken(why)) if job.id == 1 else Snooze(1.0)
 
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1), Handled.entry(2))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1), Handled.entry(2)):
         harness.hand(6, Handled.entry(3))
         harness.turn()
     assert [(each["job_id"], each["outcome"]) for each in harness.settled] == [
@@ -343,9 +337,7 @@ def test_a_completion_waits_for_a_database_that_is_away(harness: Harness, opened
     def perform(_: Any, job: RunningJob) -> None:
         job.then(Stage(1))
 
-    with harness.handler(perform, timeout=1.0):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1), timeout=1.0):
         assert harness.settled == []
         assert harness.finished == []
         harness.clock.pump([0.1] * 60)
@@ -361,9 +353,7 @@ def test_a_completion_that_waits_is_not_cancelled(harness: Harness, opened: Open
     def perform(_: Any, job: RunningJob) -> None:
         job.then(Stage(1))
 
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1)):
         harness.performer.cancel(5, 1, "ann")
         harness.clock.pump([0.1] * 30)
     assert harness.settled == []
@@ -380,9 +370,7 @@ def test_a_cancelled_job_whose_follow_up_work_is_refused_does_not_run_again(
     def perform(_: Any, job: RunningJob) -> None:
         job.then(Stage(1), queue="full")
 
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1)):
         harness.performer.cancel(5, 1, "ann")
         harness.clock.pump([0.1] * 30)
     (settled,) = harness.settled

@@ -31,9 +31,14 @@ def test_a_timed_out_job_keeps_its_weight_until_its_thread_ends() -> None:
     harness = Harness(capacity=5, most=5)
     thread = harness.thread
     begun: list[int] = []
-    with harness.handler(lambda _, job: begun.append(job.id), timeout=TIMEOUT):
-        harness.hand(5, Handled.entry(1, weight=2), Handled.entry(2, weight=3), Handled.entry(3))
-        harness.turn()
+    with harness.handler(
+        lambda _, job: begun.append(job.id),
+        5,
+        Handled.entry(1, weight=2),
+        Handled.entry(2, weight=3),
+        Handled.entry(3),
+        timeout=TIMEOUT,
+    ):
         harness.clock.advance(TIMEOUT)
         harness.turn()
         assert outcomes(harness) == [(1, "retry"), (2, "retry")]
@@ -71,9 +76,9 @@ def test_the_timeout_of_a_job_counts_from_its_start() -> None:
     """Not while all threads are in use: a job that waits is unstarted, and can be taken back."""
     harness = Harness(most=1)
     thread = harness.thread
-    with harness.handler(lambda *_: None, timeout=TIMEOUT):
-        harness.hand(5, *[Handled.entry(each) for each in (1, 2, 3)])
-        harness.turn()
+    with harness.handler(
+        lambda *_: None, 5, *[Handled.entry(each) for each in (1, 2, 3)], timeout=TIMEOUT
+    ):
         assert harness.in_flight.ids == {1}
         assert harness.performer.held({5}) == {5: [2, 3, 1]}
         harness.turn()
@@ -94,9 +99,7 @@ def test_a_job_that_needs_no_thread_does_not_wait_for_one(monkeypatch: pytest.Mo
     """It overtakes those that do."""
     harness = Harness(most=1)
     thread = harness.thread
-    with harness.handler(lambda _, job: harness.wait(job)):
-        harness.hand(5, Handled.entry(1), Handled.entry(2))
-        harness.turn()
+    with harness.handler(lambda _, job: harness.wait(job), 5, Handled.entry(1), Handled.entry(2)):
         harness.performer._kinds.clear()
         monkeypatch.setattr(Handled, "runtime", Runtime.TWISTED)
         harness.hand(6, Handled.entry(3))
@@ -113,9 +116,9 @@ def test_a_thread_that_goes_on_is_left_behind(ends: str, monkeypatch: pytest.Mon
     harness.performer.start()
     seen: list[bool] = []
     timeout = TIMEOUT if ends == "timeout" else None
-    with harness.handler(lambda _, job: seen.append(job.is_cancelled), timeout=timeout):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(
+        lambda _, job: seen.append(job.is_cancelled), 5, Handled.entry(1), timeout=timeout
+    ):
         if ends == "cancel":
             harness.performer.cancel(5, 1, "ann")
         harness.clock.pump([BEAT] * int(max(TIMEOUT, LONGEST_END) + 2))
@@ -133,9 +136,7 @@ def test_a_cancelled_thread_has_time_to_end() -> None:
     """Until the worker waits no longer, which its log explains."""
     harness = Harness(most=2)
     harness.performer.start()
-    with harness.handler(lambda *_: "all the same"):
-        harness.hand(5, Handled.entry(1), Handled.entry(2))
-        harness.turn()
+    with harness.handler(lambda *_: "all the same", 5, Handled.entry(1), Handled.entry(2)):
         harness.performer.cancel(5, 1, "ann")
         harness.performer.cancel(5, 2, "ann")
         harness.clock.pump([BEAT] * int(LONGEST_END - 1))
@@ -154,9 +155,7 @@ def test_a_thread_that_beats_is_not_hung(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(Handled, "heartbeat", TIMEOUT)
     harness = Harness()
     harness.performer.start()
-    with harness.handler(lambda *_: None):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(lambda *_: None, 5, Handled.entry(1)):
         (job,) = harness.performer._running
         for _ in range(5):
             job.beat()

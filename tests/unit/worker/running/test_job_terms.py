@@ -17,9 +17,9 @@ GROUPED = {"grouped": True}
 def test_jobs_of_groups_are_interrupted_and_others_continue() -> None:
     """What belongs to no group may run twice; what runs again has spent no attempt."""
     harness = Harness()
-    with harness.handler(lambda _, job: harness.wait(job)):
-        harness.hand(5, Handled.entry(1, terms=GROUPED), Handled.entry(2))
-        harness.turn()
+    with harness.handler(
+        lambda _, job: harness.wait(job), 5, Handled.entry(1, terms=GROUPED), Handled.entry(2)
+    ):
         assert not harness.performer.end_groups()
         harness.turn()
         (settled,) = harness.settled
@@ -42,9 +42,7 @@ def test_a_job_that_will_not_end_is_reported() -> None:
             await harness.wait(job)
         await harness.wait(job)
 
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1, terms=GROUPED))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1, terms=GROUPED)):
         assert harness.performer.end_groups()
         assert jobs[0].is_cancelled
         harness.end_all()

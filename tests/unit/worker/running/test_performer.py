@@ -93,9 +93,7 @@ def test_jobs_wait_while_the_master_reads_no_reports() -> None:
     """Those whose notes fit into the shared memory run; the others do once it has read them."""
     harness = Harness()
     kept = Handled.entry(1_000_000)
-    with harness.handler(lambda _, job: harness.wait(job)):
-        harness.hand(4, kept)
-        harness.turn()
+    with harness.handler(lambda _, job: harness.wait(job), 4, kept):
         harness.is_sent = False
         for number in range(6000):
             harness.hand(10 + number, entry(number + 1, "performing.number"))
@@ -118,9 +116,9 @@ def test_jobs_wait_while_the_master_reads_no_reports() -> None:
 def test_a_job_that_waits_is_reported_when_it_ends() -> None:
     """Others of its chunk are reported before it."""
     harness = Harness()
-    with harness.handler(lambda _, job: harness.wait(job)):
-        harness.hand(5, Handled.entry(1), entry(2, "performing.number"))
-        harness.turn()
+    with harness.handler(
+        lambda _, job: harness.wait(job), 5, Handled.entry(1), entry(2, "performing.number")
+    ):
         assert harness.finished == [(5, 3, [2], 1, 1)]
         harness.end(1)
     assert harness.finished[1:] == [(5, 3, [1], 1, 1)]
@@ -134,9 +132,7 @@ def test_a_coroutine_that_waits_is_resumed() -> None:
         for _ in range(3):
             await harness.wait(job)
 
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1)):
         harness.end(1)
         harness.end(1)
         assert harness.finished == []
@@ -160,9 +156,9 @@ def test_a_handler_sees_its_job() -> None:
 def test_a_result_is_kept(later: bool) -> None:
     """At once or after a wait; anything but None."""
     harness = Harness()
-    with harness.handler(lambda _, job: harness.wait(job) if later else {"a": [1]}):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(
+        lambda _, job: harness.wait(job) if later else {"a": [1]}, 5, Handled.entry(1)
+    ):
         if later:
             harness.end(1, {"a": [1]})
     assert harness.results == {"1": {"a": [1]}}
@@ -214,9 +210,7 @@ def test_what_a_handler_says_is_settled(
             raise said
         return said
 
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1)):
         harness.end_all()
     assert {"job_id": 1, "assignment": 5, **expected} == outcome(harness)
 
@@ -269,9 +263,7 @@ def test_a_job_that_takes_too_long_is_cancelled(
             steps.append("cancelled")
             raise
 
-    with harness.handler(perform, timeout=timeout):
-        harness.hand(5, Handled.entry(1, terms=options))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1, terms=options), timeout=timeout):
         harness.clock.advance(limit - 0.1)
         assert steps == []
         harness.clock.advance(0.2)
@@ -283,9 +275,7 @@ def test_a_job_that_takes_too_long_is_cancelled(
 def test_a_job_that_ends_in_time_leaves_no_timer() -> None:
     """Its timeout is cancelled."""
     harness = Harness()
-    with harness.handler(lambda _, job: harness.wait(job), timeout=60.0):
-        harness.hand(5, Handled.entry(1))
-        harness.turn()
+    with harness.handler(lambda _, job: harness.wait(job), 5, Handled.entry(1), timeout=60.0):
         harness.end(1)
     assert harness.clock.getDelayedCalls() == []
 
@@ -366,9 +356,7 @@ def test_stopping_cancels_what_runs_and_starts_nothing() -> None:
     def perform(self: object, job: RunningJob) -> Deferred[None]:
         return Deferred(lambda _: cancelled.append(job.id))
 
-    with harness.handler(perform):
-        harness.hand(5, Handled.entry(1), Handled.entry(2))
-        harness.turn()
+    with harness.handler(perform, 5, Handled.entry(1), Handled.entry(2)):
         harness.performer.stop()
         harness.turn()
     assert cancelled == [1]
@@ -391,9 +379,9 @@ def test_no_job_of_a_burst_starts_once_the_lease_is_out() -> None:
 def test_what_a_former_run_was_assigned_does_not_start() -> None:
     """Whether it came before or after the lease of the new one: it may run elsewhere by now."""
     harness = Harness(capacity=1)
-    with harness.handler(lambda _, job: harness.wait(job)):
-        harness.hand(5, Handled.entry(1), Handled.entry(2, weight=3))
-        harness.turn()
+    with harness.handler(
+        lambda _, job: harness.wait(job), 5, Handled.entry(1), Handled.entry(2, weight=3)
+    ):
         harness.performer.renew(float("inf"), INCARNATION + 1)
         harness.hand(6, Handled.entry(3))
         harness.turn()

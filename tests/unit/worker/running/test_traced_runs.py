@@ -135,9 +135,7 @@ def test_what_a_handler_does_is_within_its_span(exporter: InMemorySpanExporter) 
             with tracer.start_as_current_span(f"after {job.id}"):
                 """Of this job."""
 
-    with bench.handler(perform):
-        bench.hand(5, Handled.entry(1), Handled.entry(2))
-        bench.turn()
+    with bench.handler(perform, 5, Handled.entry(1), Handled.entry(2)):
         assert not trace.get_current_span().get_span_context().is_valid
         bench.end(2)
         bench.end(1)
@@ -208,9 +206,7 @@ def test_a_job_that_is_stopped_ends_its_span(exporter: InMemorySpanExporter) -> 
     async def waits(_: Any, job: RunningJob) -> None:
         await Deferred()
 
-    with bench.handler(waits):
-        bench.hand(5, Handled.entry(1))
-        bench.turn()
+    with bench.handler(waits, 5, Handled.entry(1)):
         assert not exporter.get_finished_spans()
         bench.performer.stop()
         bench.turn()
