@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import logging
 import os
 import select
+import selectors
 import signal
 import sys
 import time
@@ -26,6 +28,20 @@ from txqueue.system.clock import steady
 from txqueue.system.processes import WORKER_NAME, set_process_name, unblock_signals
 from txqueue.worker.master_link import IWorkerReactor, MasterLink
 
+# Shorter waits than so many seconds are exact. `select()` takes no descriptor from 1024 on.
+EXACT, MOST_DESCRIPTORS = 0.02, 1024
+
+
+class ExactSelector(selectors.DefaultSelector):
+    """Waits for descriptors as long as it is asked to; epoll counts in whole milliseconds."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Return the descriptors that are ready, after at most `timeout` seconds."""
+        if timeout is not None and 0 < timeout < EXACT and self.fileno() < MOST_DESCRIPTORS:
+            select.select([self], [], [], timeout)
+            timeout = 0
+        return super().select(timeout)
+
 
 class WorkerReactor(AsyncioSelectorReactor):
     """Every runtime works on the asyncio reactor; asyncio coroutines work on no other.
@@ -34,6 +50,11 @@ class WorkerReactor(AsyncioSelectorReactor):
     sockets, which serve all jobs, in that of one job. Here they run in a context of no job.
     Coroutines, tasks and threads have contexts of their own.
     """
+
+    def __init__(self) -> None:
+        loop = asyncio.SelectorEventLoop(ExactSelector())
+        asyncio.set_event_loop(loop)
+        super().__init__(loop)
 
     def callLater(
         self, delay: float, callable: Callable[..., Any], *args: Any, **kwargs: Any

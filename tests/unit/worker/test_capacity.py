@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tests.unit.worker.performing import Handled, Harness
 from txqueue import RunningJob
+from txqueue.worker.running.performer import SOON
 from txqueue.worker.running.waiting_run import BEAT
 
 weights = st.lists(st.integers(1, 6), min_size=1, max_size=12)
@@ -140,3 +141,21 @@ def test_a_long_run_is_reported_once() -> None:
         harness.end_all()
         harness.performer.stop()
     assert harness.clock.getDelayedCalls() == []
+
+
+@pytest.mark.parametrize(
+    ("jobs", "terms", "reports"), [(18, None, 0), (9, None, 1), (18, {"grouped": 1}, 1)]
+)
+def test_an_end_is_reported_with_later_ones_while_many_jobs_wait(
+    jobs: int, terms: dict[str, int] | None, reports: int
+) -> None:
+    """But at once if few wait, or the next job of its group does; the next job starts at once."""
+    harness = Harness(2)
+    with harness.handler(lambda _, job: harness.wait(job)):
+        harness.hand(5, *(Handled.entry(number, terms=terms) for number in range(1, jobs + 1)))
+        harness.turn()
+        before = harness.reports
+        harness.end(1)
+        assert (harness.reports - before, sorted(harness.running)) == (reports, [2, 3])
+        harness.clock.advance(SOON)
+        assert harness.finished == [(5, 3, [1], 1, 1)]

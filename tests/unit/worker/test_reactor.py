@@ -1,7 +1,14 @@
 """A worker's reactor, in a process of its own, as there is one of each."""
 
+import selectors
+import socket
 import subprocess
 import sys
+from contextlib import closing
+
+import pytest
+
+from txqueue.worker.entry import ExactSelector
 
 SCRIPT = """
 import asyncio
@@ -43,3 +50,16 @@ def test_timers_run_in_the_context_of_no_job() -> None:
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=False
     )
     assert (ended.stdout.splitlines(), ended.stderr) == (["task 7", "turn None", "timer None"], "")
+
+
+def test_a_short_wait_is_not_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Epoll counts in milliseconds; a descriptor that is ready is returned all the same."""
+    waits: list[float] = []
+    monkeypatch.setattr("select.select", lambda *given: waits.append(given[-1]))
+    selector = ExactSelector()
+    ours, theirs = socket.socketpair()
+    with closing(selector), ours, theirs:
+        selector.register(ours, selectors.EVENT_READ)
+        theirs.send(b"1")
+        keys = [key.fileobj for wait in (0.0003, 0, 1.0) for key, _ in selector.select(wait)]
+    assert (waits, keys) == ([0.0003], [ours] * 3)

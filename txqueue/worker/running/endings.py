@@ -40,6 +40,7 @@ from txqueue.worker.handlers.job_transaction import result_text
 from txqueue.worker.handlers.running_job import HeldAssignment, RunningJob, change
 from txqueue.worker.handlers.runtimes import Kind
 from txqueue.worker.handlers.threads import HandlerThreads
+from txqueue.worker.running.backlog import is_grouped
 from txqueue.worker.running.run_records import (
     FailureLog,
     RunCounts,
@@ -228,7 +229,9 @@ class Endings:
             self.committed(job)
         else:
             held.done.append(job.id)
-            self._is_due = True
+            self._completed += 1
+            # The next job of its group waits for the report.
+            self._is_due |= job.terms is not None and is_grouped(job.terms)
         held.let_go(job.weight)
         self._touched[held.token.assignment] = held
 
@@ -326,8 +329,8 @@ class Endings:
     def can_wait(self, waiting: int) -> bool:
         """Tell whether the report of what has ended can wait for more.
 
-        Jobs that their own transactions have completed are only counted by the master, to claim
-        others, which the worker does not need while many wait.
+        A report costs as much as a short job. The master, which claims others for it, needs none
+        while many wait; it collects what is done for longer than the report waits.
 
         Args:
             waiting: How many jobs the worker has not started.

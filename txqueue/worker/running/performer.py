@@ -42,7 +42,7 @@ LONGEST_BURST = 64
 # Seconds after which a burst ends, so that messages of the master are read.
 LONGEST_SILENCE = 1.0
 # Seconds in which completed jobs are reported whose report can wait.
-SOON = 0.01
+SOON = 0.005
 # Seconds between two turns while the master must read reports before more jobs can be noted.
 STUCK = 0.01
 # Why a handler may go on although its job was cancelled.
@@ -116,7 +116,8 @@ class Performer:
         self._report_tally()
 
     def _report_ends(self) -> None:
-        if not self._postpones_report():
+        # A job that starts next may block this process for long.
+        if self._may_start() or not self._postpones_report():
             self._ends.flush()
 
     def _postpones_report(self) -> bool:
@@ -379,7 +380,7 @@ class Performer:
             self._ends.failed(running.job, running.kind, running.terms, error)
             # A thread that goes on can see that it should end.
             change(running.job, is_ended=True)
-        if self._postpones_report():
+        if running.job.is_completed and self._postpones_report():
             self._turns.start_now()
         else:
             self._turns.request()
