@@ -31,7 +31,7 @@ COMMANDS = {
     "status": 6,
     "jobs": 2,
     "jobs --state ready": 2,
-    "job ID": 3,
+    "job ID": 2,
     "explain ID": 2,
     "nodes": 2,
     "limits": 2,
@@ -45,7 +45,7 @@ DOCTOR = 11
 PAGES = {
     "/": 7,
     "/jobs": 4,
-    "/jobs/ID": 5,
+    "/jobs/ID": 4,
     "/queues": 7,
     "/queues/queue?name=default": 6,
     "/types": 4,
