@@ -300,8 +300,8 @@ async def test_a_preview_shows_the_next_five_moments_and_saves_nothing(
         ("until", "tomorrow", "is not a day or a moment"),
         ("times", "0", "is not a whole number"),
         ("times", "9" * 400, "is not a whole number"),
-        ("catch_up", "maybe", "is not a valid"),
-        ("kind", "moon", "is not a valid"),
+        ("catch_up", "maybe", "this is needed"),
+        ("kind", "moon", "this is needed"),
     ],
 )
 async def test_wrong_times_come_back_in_the_form(
