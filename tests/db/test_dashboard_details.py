@@ -300,7 +300,7 @@ async def test_a_preview_shows_the_next_five_moments_and_saves_nothing(
         ("until", "tomorrow", "is not a day or a moment"),
         ("times", "0", "is not a whole number"),
         ("times", "9" * 400, "is not a whole number"),
-        ("catch_up", "maybe", "this is needed"),
+        ("catch_up", "maybe", "is not a valid"),
         ("kind", "moon", "this is needed"),
     ],
 )
