@@ -30,6 +30,33 @@ def test_nothing_runs_before_its_time(queue: Stored) -> None:
     assert [job_id] == queue.claimed_ids()
 
 
+def test_jobs_are_taken_in_rank_order_across_lanes(queue: Stored) -> None:
+    """Priority goes first, then age, then the number, in whichever lane they are.
+
+    A claim for more than 16 may take a sixteenth of its batch out of order.
+    """
+    normal = queue.enqueue(*[{} for _ in range(3)])
+    queue.value("select setval('txqueue.lane', 1)")
+    normal += queue.enqueue(*[{} for _ in range(3)])
+    high = queue.enqueue({"priority": 7}, {"priority": 7})
+    low = queue.enqueue({"priority": 2})
+    assert [*high, *normal, *low] == queue.claimed_ids(16)
+
+
+def test_rank_ages_and_not_after_bumps(queue: Stored) -> None:
+    """Waiting for the aging time weighs as much as one priority; not_after ranks as a top job."""
+    (old, bumped) = queue.enqueue({}, {"priority": 0, "not_after": "2999-01-01T00:00:00Z"})
+    assert queue.value(
+        "select rank = not_before - 4 * interval '10 minutes' from txqueue.job where job_id = %s",
+        old,
+    )
+    assert queue.value(
+        "select rank = least(not_before, not_after - 9 * interval '10 minutes')"
+        " from txqueue.job where job_id = %s",
+        bumped,
+    )
+
+
 @pytest.mark.parametrize(
     ("priority", "minutes", "goes_first"),
     [(7, 15, True), (7, 19, True), (7, 21, False), (4, 49, True), (4, 51, False), (9, 1, False)],
@@ -41,6 +68,13 @@ def test_a_not_after_counts_before_its_moment(
     soon = queue.value("select (now() + make_interval(mins => %s))::text", minutes)
     plain, hurried = queue.enqueue({"priority": priority}, {"priority": 0, "not_after": soon})
     assert queue.claimed_ids(1) == [hurried if goes_first else plain]
+
+
+def test_a_job_heavier_than_any_worker_still_runs(queue: Stored) -> None:
+    """A weight above the capacity of 100 counts as the whole of a worker."""
+    (heavy,) = queue.enqueue({"weight": 5000})
+    assert [] == queue.claimed_ids(200, largest=99)
+    assert [heavy] == queue.claimed_ids(200, largest=100)
 
 
 def test_one_of_a_group_at_a_time_in_order(queue: Stored) -> None:
@@ -65,6 +99,20 @@ def test_any_end_of_a_groups_job_readies_the_next(queue: Stored, outcome: str) -
     (chunk,) = queue.claim()
     assert chunk.ids == queue.settle(chunk, outcome, delay=1000)
     assert [second] == queue.claimed_ids()
+
+
+def test_a_completed_job_is_history(queue: Stored) -> None:
+    """Completing moves the row to history once; doing it again changes nothing."""
+    (job_id,) = queue.enqueue({"payload": {"text": 'it\'s "100 %" <b> 🎉'}})
+    (chunk,) = queue.claim()
+    assert (1, 0) == (queue.complete(chunk), queue.complete(chunk))
+    job = queue.job(job_id)
+    assert ("done", 1, {"text": 'it\'s "100 %" <b> 🎉'}) == (
+        job["state"],
+        job["attempt"],
+        job["payload"],
+    )
+    assert [] == queue.claim()
 
 
 def test_outcomes_are_written_unchanged(queue: Stored) -> None:
@@ -92,6 +140,17 @@ def test_a_stale_token_changes_nothing(queue: Stored, dsn: str) -> None:
         assert not queue.value("select owned from txqueue.heartbeat(%s, 0)", queue.incarnation)
         assert [] == queue.claim()
         assert 1 == successor.complete(fresh)
+
+
+def test_a_dead_nodes_jobs_are_rescued(queue: Stored, dsn: str) -> None:
+    """When a lease has expired, the next heartbeat of any node gives the jobs back."""
+    (job_id,) = queue.enqueue({})
+    queue.claim()
+    with stored(dsn, "other") as other:
+        assert [] == other.claim()
+        queue.falls_silent(11.5)
+        assert other.beats()
+        assert [job_id] == other.claimed_ids()
 
 
 @pytest.mark.parametrize(
