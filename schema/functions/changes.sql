@@ -281,6 +281,14 @@ begin
                 perform note_late_ends(array[this.job_id]);
             end if;
         end if;
+        if given ? 'payload' and this.options ? 'unread' then
+            -- Each version tries the new one.
+            this.options := nullif(this.options - 'unread', '{}');
+            delete from unread_job where unread_job.job_id = this.job_id;
+            if this.waiting_for = 'version' then
+                this := make_eligible(this);
+            end if;
+        end if;
         insert into job values (this.*);
         replaced := replaced || this.job_id;
     end loop;

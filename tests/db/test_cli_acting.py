@@ -13,7 +13,7 @@ from tests.db.stored import Stored
 from txqueue.admin import Admin
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import root, run
-from txqueue.cli.source import operate
+from txqueue.cli.source import account, operate
 from txqueue.errors import AdminRefused, NodeUnavailable
 
 
@@ -34,7 +34,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def test_acts_have_the_words_that_a_node_answers(node: Stored, cli: Cli) -> None:
-    """On queues, jobs, failures, schedules and nodes; each is recorded with the account."""
+    """On queues, jobs, failures, schedules and nodes; each is recorded with who and why."""
     told = {
         ("pause", "default"): "Queue default is paused.",
         ("resume", "default"): "Queue default is resumed.",
@@ -62,13 +62,13 @@ def test_acts_have_the_words_that_a_node_answers(node: Stored, cli: Cli) -> None
     first, second = node.enqueue({}, {})
     for words, text in told.items():
         act = node.value("select max(action_id) from txqueue.action")
-        shown = cli(*(word.format(first=first, act=act) for word in words))
+        shown = cli(*(word.format(first=first, act=act) for word in words), "--why", "a trial")
         assert shown.out.strip() == text.format(first=first, second=second, act=act)
         number = node.value("select max(action_id) from txqueue.action where former is not null")
         is_act = number is not None and number > (act or 0)
         assert (f"undo: txqueue undo {number}" in shown.err) == is_act
     whos = node.column("select distinct who from txqueue.action where what <> 'enqueue'")
-    assert len(whos) == 1
+    assert whos == [f"{account()}: a trial"]
 
 
 def test_a_refusal_has_its_reason(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,6 +140,28 @@ def test_a_discard_names_the_act_that_undo_takes(node: Stored, cli: Cli) -> None
     assert told.out.strip() == "1 job discarded."
     assert f"undo: txqueue undo {number}" in told.err
     assert "1 job as before" in cli("undo", str(number)).out
+
+
+def test_acts_are_undone_the_latest_first_up_to_a_refused_one(
+    node: Stored, cli: Cli, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is undone before is told."""
+    (job_id,) = node.enqueue({})
+    for priority in ("7", "8"):
+        cli("priority", priority, str(job_id))
+    later = node.value("select max(action_id) from txqueue.action")
+    acts = [str(later - 1), str(later)]
+    assert cli("undo", *acts).out.splitlines() == [
+        f"Act {number} is undone; 1 job as before." for number in (later, later - 1)
+    ]
+    assert node.job(job_id)["priority"] == 4
+    cli("priority", "9", str(job_id))
+    latest = node.value("select max(action_id) from txqueue.action where what = 'priority'")
+    capsys.readouterr()
+    assert run(["undo", str(latest), *acts], GlobalOptions()) == 1
+    said = capsys.readouterr()
+    assert said.out.strip() == f"Act {latest} is undone; 1 job as before."
+    assert f"act {later} cannot be undone" in said.err
 
 
 def test_a_drain_that_waits(

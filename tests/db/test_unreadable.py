@@ -212,6 +212,18 @@ def test_a_retry_lets_each_version_try_again(node: Master) -> None:
     assert "unread" not in (node.job(again)["options"] or {})
 
 
+def test_an_edit_lets_each_version_try_the_new_payload(node: Master) -> None:
+    """At once: the one that it could not read is gone."""
+    runs(node, OLD)
+    (job_id,) = node.enqueue({"options": {"timeout": 5}})
+    assert refuse(node, OLD) == [job_id]
+    node.value("select changed from txqueue.edit(%s, %s, 'me')", [job_id], '{"n": 2}')
+    job = node.job(job_id)
+    assert (job["state"], job["options"]) == ("ready", {"timeout": 5})
+    assert node.value("select count(*) from txqueue.unread_job") == 0
+    assert take(node, OLD).ids == [job_id]
+
+
 def test_unread_jobs_can_be_cancelled_and_replaced(node: Master) -> None:
     """Like other waiting ones; what is left of them is deleted."""
     runs(node, OLD)

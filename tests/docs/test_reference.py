@@ -180,11 +180,13 @@ def shown_as(name: str, arguments: str, result: object) -> str:
 def test_the_reference_has_every_command_for_operators(name: str) -> None:
     """With its arguments, those in brackets that may be left out, and its answer."""
     command = COMMANDS[name]
+    # Of what every act has, why and act, the page tells below the table.
     arguments = [
-        f"[{key.decode()}]" if kind.optional else key.decode() for key, kind in command.arguments
+        f"[{key.decode()}]" if kind.optional else key.decode()
+        for key, kind in command.arguments
+        if key != b"why"
     ]
     taken = f"`{' '.join(arguments)}` " if arguments else ""
-    # Every act has the last one, of which the page tells below the table.
     answer = ", ".join(key.decode() for key, _ in command.response if key != b"act")
     listed = section(ADMIN, "Over AMP")
     assert f"\n| `{name}` | {taken}| `{answer}` |" in listed

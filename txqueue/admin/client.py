@@ -62,7 +62,13 @@ CONNECT_PATIENCE, PATIENCE = 10, 30
 
 
 class Link:
-    """Carries out the commands for operators: `ask` sends one and returns its answer."""
+    """Carries out the commands for operators: `ask` sends one and returns its answer.
+
+    Attributes:
+        why: Why the acts are carried out, which is recorded with them.
+    """
+
+    why: str | None = None
 
     async def ask(self, command: type[Any], **arguments: Any) -> dict[str, Any]:
         """Carry out a command, and return its answer."""
@@ -94,6 +100,7 @@ class Link:
 
     async def act(self, act: str, /, **arguments: Any) -> dict[str, Any]:
         """Carry out an act, one of `ACTS`, and return its answer."""
+        arguments = {**given(why=self.why), **arguments}
         if (command := wire.ACT_COMMANDS.get(act)) is None:
             on_schedule = act.removesuffix("_schedule")
             return await self.ask(wire.ActOnSchedule, act=on_schedule, **arguments)
@@ -226,6 +233,7 @@ class Admin:
         tls_dir: str | Path | None = None,
         name: str | None = None,
         identity: str | None = None,
+        why: str | None = None,
         reactor: INetworkReactor | None = None,
     ) -> Self:
         """Connect to a node.
@@ -236,6 +244,7 @@ class Admin:
             name: The operator whose certificate identifies this client.
             identity: The queue that is meant, as ``select txqueue.identity()`` returns it; a node
                 of another queue is refused. None for the queue of whichever node answers.
+            why: Why acts are carried out; it is recorded with each.
             reactor: The reactor that connects; by default the running reactor.
 
         Raises:
@@ -251,6 +260,7 @@ class Admin:
             credentials = Credentials(Path(tls_dir), name or "", OPERATOR)
             credentials.check()
         link = AdminLink(reactor, parsed_endpoint(endpoint, credentials))
+        link.why = why
         await link.open()
         admin = cls(link)
         try:

@@ -24,7 +24,7 @@ from txqueue.cli.root import root
 from txqueue.cli.source import account, act_in_database, first
 from txqueue.errors import AdminRefused, ConfigurationError
 from txqueue.model.humanize import counted
-from txqueue.model.operator_acts import ACTS, Act, Value, ValueKind
+from txqueue.model.operator_acts import ACTS, Act, Value, ValueKind, signed
 
 MOST_JOBS, MOST_NUMBERS, USUAL = 10_000, 100, 1000
 """How many jobs one call changes at most, how many an agent gives by number, and how many that
@@ -109,7 +109,7 @@ class Acting:
         if "confirm" not in arguments:
             return self._try(name, given)
         trial = self._confirmed(name, arguments, given)
-        who = f"{account()} by an agent: {arguments['reason']}"
+        who = signed(f"{account()} by an agent", arguments["reason"])
         return {"done": _words(name), "answer": self._act(trial, who=who), "who": who}
 
     def _try(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,11 +14,12 @@ from txqueue.cli import options as cli
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import GlobalOptions, command
 from txqueue.cli.output import note, say, show, styled
-from txqueue.cli.source import archived_row, open_session
+from txqueue.cli.source import account, archived_row, open_session
 from txqueue.errors import InvalidWork
 from txqueue.model.enqueue_options import OPTIONS, Option
 from txqueue.model.humanize import amount
 from txqueue.model.job_policy import UniqueMode
+from txqueue.model.operator_acts import signed
 from txqueue.model.storable import check_payload
 
 if TYPE_CHECKING:
@@ -236,4 +237,5 @@ def _call(options: GlobalOptions, session: Session, job_id: int, payload: str | 
     if payload is not None:
         work_type = archived["work_type"] if archived else None
         Reader(session).find(payload_fits(session.schema, payload, [job_id], work_type))
-    return repeat_call(session.schema, job_id, archived, payload)
+    who = signed(account(), options.why)
+    return repeat_call(session.schema, job_id, archived, payload, who)

@@ -36,6 +36,7 @@ class GlobalOptions:
         dsn: The database, when the command line names it.
         schema: The schema, when the command line names it.
         node: The admin endpoint of a node, when the command line names it.
+        why: Why an act is carried out, which is recorded with it.
         json: Whether to print JSON instead of tables.
         output: ``wide`` to show names and lines whole, however wide the window is.
         no_color: Whether to print without colours.
@@ -45,6 +46,7 @@ class GlobalOptions:
     dsn: str | None = None
     schema: str | None = None
     node: str | None = None
+    why: str | None = None
     json: bool = False
     output: str | None = None
     no_color: bool = False
@@ -94,6 +96,7 @@ def options_of_every_command() -> list[click.Option]:
         _option("--dsn", "The database; TXQUEUE_DSN keeps it out of ps.", "DSN"),
         _option("--schema", "The schema that has the tables (default: txqueue).", "NAME"),
         _option("--node", "Send requests to the node at this admin endpoint.", "ENDPOINT"),
+        _option("--why", "Why you act: recorded with each act.", "TEXT"),
         _option("--json", "Print one JSON document."),
         click.Option(
             ["-o", "--output"],

@@ -140,7 +140,7 @@ def note_undo(options: GlobalOptions, *acts: int | None) -> None:
     """Note how to take back acts, given by number; None for one that has no undo."""
     numbers = [act for act in acts if act is not None]
     if numbers:
-        note(options, f"undo: txqueue undo {' to '.join(map(str, numbers[:1] + numbers[1:][-1:]))}")
+        note(options, f"undo: txqueue undo {' '.join(map(str, numbers))}")
 
 
 def styled(text: object, style: str = "") -> Text:

@@ -4,13 +4,15 @@ operators.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from txqueue.cli import output
+from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import Finite, GlobalOptions, command, known_names, limited, together
 from txqueue.cli.source import act_on, first, operate, read, read_database
 from txqueue.errors import AdminRefused
@@ -59,9 +61,9 @@ def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
 
 
 @command()
-@click.argument("act", type=click.IntRange(1, 2**63 - 1))
-def undo(options: GlobalOptions, act: int) -> None:
-    """Take back an act of the last hour, by its number.
+@click.argument("acts", metavar="ACT...", nargs=-1, required=True, type=NUMBER)
+def undo(options: GlobalOptions, acts: Sequence[int]) -> None:
+    """Take back acts of the last hour, the latest first.
 
     It takes back a pause, a resume, a limit, and what cancel, priority, move, reschedule or a
     discard changed of jobs that have neither run nor been changed since; it counts the others by
@@ -69,15 +71,32 @@ def undo(options: GlobalOptions, act: int) -> None:
 
     Examples:
         undo 12
+        undo 14 13 12
     """
-    undone, kept = operate(options, lambda admin: admin.undo(act))
+    told: list[tuple[int, list[int], dict[str, int]]] = []
+
+    async def undo_each(admin: Admin) -> AdminRefused | None:
+        for act in sorted(acts, reverse=True):
+            try:
+                told.append((act, *await admin.undo(act)))
+            except AdminRefused as error:
+                return error
+        return None
 
     def lines() -> output.Lines:
-        yield output.styled(undone_text(act, undone, kept))
-        for reason, jobs in kept.items():
-            yield output.styled(f"{counted(jobs, 'job')} left unchanged: {reason}.", "yellow")
+        for act, undone, kept in told:
+            yield output.styled(undone_text(act, undone, kept))
+            for reason, jobs in kept.items():
+                yield output.styled(f"{counted(jobs, 'job')} left unchanged: {reason}.", "yellow")
 
-    output.show(options, {"acts": [act], "undone": undone, "kept": kept}, lines)
+    refusal = operate(options, undo_each)
+    if told:
+        kept = sum((Counter(each) for *_, each in told), Counter[str]())
+        undone = [job_id for _, ids, _ in told for job_id in ids]
+        numbers = [act for act, *_ in told]
+        output.show(options, {"acts": numbers, "undone": undone, "kept": kept}, lines)
+    if refusal is not None:
+        raise refusal
 
 
 def _limit(name: str) -> Callable[[Mapping[str, Any]], str | None]:

@@ -19,6 +19,7 @@ from txqueue.cli.enqueue import checked_payload, declared, job_text, keyless
 from txqueue.cli.options import GlobalOptions, Group, command
 from txqueue.errors import InvalidSchedule, NotPermitted
 from txqueue.model.humanize import age, amount, duration, length_of, state_word
+from txqueue.model.operator_acts import signed
 from txqueue.model.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
 
 if TYPE_CHECKING:
@@ -235,9 +236,8 @@ def add(
     condition = Exists(*only_if) if only_if else None
     when = _chosen_schedule(choices)
     with source.open_session(options) as session:
-        call = put_call(
-            session.schema, name, job, when=when, only_if=condition, who=source.account()
-        )
+        who = signed(source.account(), options.why)
+        call = put_call(session.schema, name, job, when=when, only_if=condition, who=who)
         changed = bool(session.value(*call))
         is_unknown = _is_unknown(session, work_type)
     text = "is there" if changed else "was there already"

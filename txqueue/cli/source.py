@@ -233,6 +233,7 @@ def act_in_database(
     with open_session(options) as session:
         archived = partial(archived_row, options)
         link = SessionLink(session, who or account(), archived, is_trial=is_trial)
+        link.why = options.why
         try:
             # It never waits: the connection blocks.
             run().send(None)
@@ -353,10 +354,11 @@ def _ask_one(
     settings = options.settings
 
     async def run(reactor: INetworkReactor) -> T:
-        tls = {"tls_dir": settings.get("tls_dir"), "name": settings.get("operator", account())}
+        name = settings.get("operator", account())
+        own = {"tls_dir": settings.get("tls_dir"), "name": name, "why": options.why}
 
         async def connect(endpoint: str) -> Admin:
-            return await Admin.connect(endpoint, reactor=reactor, **tls)
+            return await Admin.connect(endpoint, reactor=reactor, **own)
 
         endpoint = await chosen_endpoint(endpoints, settings.own_socket(), meant, connect)
         async with await connect(endpoint) as admin:

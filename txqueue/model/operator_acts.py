@@ -150,6 +150,11 @@ class Act:
         return f"{subject} {self.said[0 if is_changed else 1]}."
 
 
+def signed(who: str, why: str | None) -> str:
+    """Return what is recorded as the operator of an act: the name, and why if that is said."""
+    return f"{who}: {why}" if why else who
+
+
 def undone_text(number: int, undone: Sequence[int], kept: Mapping[str, int]) -> str:
     """Return the sentence on what an undo has restored: all, a part or nothing."""
     if not undone:
@@ -177,6 +182,8 @@ def _limit(name: str, kind: ValueKind, most: int = _INTEGER) -> Value:
     return Value(name, kind, f"its_{name}", is_optional=True, most=most)
 
 
+# Why an act is carried out, which each takes besides; it is recorded with the operator.
+WHY = Value("why", ValueKind.TEXT, is_optional=True)
 _SUBJECT = (Value("kind", ValueKind.TEXT, "its_kind"), Value("key", ValueKind.TEXT, "its_key"))
 _IDS = Value("ids", ValueKind.IDS)
 _JOB = Value("job_id", ValueKind.WHOLE, "its_job_id", most=_BIGINT)

@@ -56,7 +56,7 @@ def acting_routes() -> list[Route]:
     posted["/types/enqueue"] = (enqueue, ("name", "seen", *SENT))
     posted["/schedules/edit"] = (edit, ("name", "do", "seen", *FIELDS))
     return [
-        Route("POST", path, Role.OPERATOR, _shown(handler), {"shown", "back", *fields})
+        Route("POST", path, Role.OPERATOR, _shown(handler), {"shown", "back", "why", *fields})
         for path, (handler, fields) in posted.items()
     ]
 

@@ -15,6 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from txqueue.errors import DatabaseUnavailable, TxqueueError
+from txqueue.model.operator_acts import signed
 from txqueue.store.driver.connection_pool import Semaphore
 from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.operations import Operations
@@ -285,8 +286,10 @@ class PageVisit(Visit):
             Refused: When the database refuses the act, is another one now, or takes too long.
         """
         checked = await prepared(self.operations, self.reads.schema, name, arguments)
-        signed = {**checked, "who": self.request.visitor.name}
-        return await self.operations.act(name, signed, self.request.mark.rpartition(".")[2])
+        who = signed(self.request.visitor.name, self.request.sent("why"))
+        return await self.operations.act(
+            name, {**checked, "who": who}, self.request.mark.rpartition(".")[2]
+        )
 
 
 async def found_or(other: D, finding: Awaitable[T]) -> T | D:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, cast
 from twisted.protocols import amp
 
 from txqueue.errors import AdminRefused
-from txqueue.model.operator_acts import ACTS, Act, ValueKind
+from txqueue.model.operator_acts import ACTS, WHY, Act, ValueKind
 from txqueue.wire.commands import LongText
 
 
@@ -180,14 +180,15 @@ class ListFailures(_Command):
 class ActOnSchedule(_Command):
     """Pause, resume, remove or run a schedule; the answer has the number of the new job, or 0."""
 
-    arguments = [(b"name", amp.Unicode()), (b"act", amp.Unicode())]
+    arguments = [(b"name", amp.Unicode()), (b"act", amp.Unicode()), (b"why", _may(amp.Unicode))]
     response = [(b"changed", amp.Boolean()), (b"job_id", amp.Integer())]
 
 
 def _command(name: str, act: Act) -> type[_Act]:
     """Return the command of an act, as its declaration says; ``act`` is the number for undo."""
     arguments = [
-        (value.name.encode(), _KINDS[value.kind](optional=value.is_optional)) for value in act.takes
+        (value.name.encode(), _KINDS[value.kind](optional=value.is_optional))
+        for value in (*act.takes, WHY)
     ]
     response = [
         (value.name.encode(), LongText() if value.kind is ValueKind.JSON else _KINDS[value.kind]())

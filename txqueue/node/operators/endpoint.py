@@ -16,7 +16,7 @@ from twisted.logger import Logger
 
 from txqueue.errors import AdminRefused, DatabaseUnavailable, JobNotFound, TxqueueError
 from txqueue.model.assignment import CancelledJob
-from txqueue.model.operator_acts import ACTS, Value, ValueKind
+from txqueue.model.operator_acts import ACTS, Value, ValueKind, signed
 from txqueue.node.state.lease import Lease, Lifecycle, ListeningPort
 from txqueue.policy.findings.explanation import explain_archived
 from txqueue.policy.pagination import as_text, first_page, join_numbers, numbers
@@ -170,8 +170,10 @@ class DatabaseHandlers:
 
     # Acts. Each is recorded in `action` with its operator.
 
-    async def _act(self, name: str, who: str, /, **arguments: Any) -> Answer:
-        row, number = await self._row(name, who, **arguments)
+    async def _act(
+        self, name: str, who: str, /, why: str | None = None, **arguments: Any
+    ) -> Answer:
+        row, number = await self._row(name, signed(who, why), **arguments)
         answer = {
             value.name: self._written(value.kind, column, name, who)
             for value, column in zip(ACTS[name].gives, row, strict=True)
@@ -202,12 +204,14 @@ class DatabaseHandlers:
     def _end(self, held: Sequence[tuple[int, int, int]], who: str, *, is_restart: bool) -> None:
         """End some runs at once; otherwise their nodes do at their next heartbeats."""
 
-    async def _act_on_schedule(self, who: str, name: str, act: str) -> Answer:
+    async def _act_on_schedule(
+        self, who: str, name: str, act: str, why: str | None = None
+    ) -> Answer:
         if act not in SCHEDULE_ACTS:
             raise AdminRefused(
                 f"{act!r} is not an act on a schedule", "pause, resume, remove or run it"
             )
-        [outcome], _ = await self._row(f"{act}_schedule", who, name=name)
+        [outcome], _ = await self._row(f"{act}_schedule", signed(who, why), name=name)
         is_run = act == "run"
         is_change = is_run or act == "remove" or bool(outcome)
         return {"changed": is_change, "job_id": int(outcome) if is_run else 0}

@@ -144,7 +144,11 @@ _COPIED: Final = ("work_type", "queue", "priority", "weight", "group", "tenant")
 
 
 def repeat_call(
-    schema: str, job_id: int, archived: Mapping[str, Any] | None, payload: str | None = None
+    schema: str,
+    job_id: int,
+    archived: Mapping[str, Any] | None,
+    payload: str | None = None,
+    who: str = "",
 ) -> Question:
     """Return the call that enqueues a copy of a job, and returns the copy's number.
 
@@ -153,14 +157,15 @@ def repeat_call(
         job_id: The job's number.
         archived: The columns of the archived job, if it is one.
         payload: The JSON text of the copy's payload, if it is another one.
+        who: The operator; empty for the role of the session.
     """
     if archived is None:
-        return Question(f"select {schema}.repeat(%s, '', %s::jsonb)", (job_id, payload))
+        return Question(f"select {schema}.repeat(%s, %s, %s::jsonb)", (job_id, who, payload))
     columns = json.dumps({name: archived[name] for name in _COPIED})
     return Question(
         f"select {schema}.repeat_archived(its_job_id => %s, columns => %s,"
-        " its_payload => %s, its_options => %s, who => '')",
-        (job_id, columns, payload or archived["payload"], archived["options"]),
+        " its_payload => %s, its_options => %s, who => %s)",
+        (job_id, columns, payload or archived["payload"], archived["options"], who),
     )
 
 
