@@ -88,7 +88,7 @@ class ForkedProcess:
         return self.returncode
 
     def _can_read(self, timeout: float | None) -> bool:
-        return bool(select.select([self._status.fileno()], [], [], timeout)[0])
+        return bool(_ready([self._status.fileno()], timeout))
 
     def _read(self) -> int:
         line = self._status.readline()
@@ -187,7 +187,7 @@ def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(noted, warn_on_full_buffer=False)
     while True:
-        ready, _, _ = select.select([control.fileno(), ends], [], [])
+        ready = _ready([control.fileno(), ends])
         if ends in ready:
             os.read(ends, 4096)
             _note_ends(statuses)
@@ -208,6 +208,14 @@ def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
         os.close(stdin)
         os.close(log)
         _write(statuses[pid], pid)
+
+
+def _ready(descriptors: Sequence[int], timeout: float | None = None) -> set[int]:
+    """Wait until some descriptors can be read; `select()` would take none from 1024 on."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {ready for ready, _ in poll.poll(None if timeout is None else timeout * 1000)}
 
 
 def _note_ends(statuses: dict[int, int]) -> None:

@@ -88,7 +88,7 @@ def test_many_jobs_are_acted_on_some_at_a_time() -> None:
     """Their outcomes are merged."""
     calls: list[int] = []
 
-    def cancel(ids: str) -> dict[str, str]:
+    def cancel(ids: str, **_: object) -> dict[str, str]:
         numbers = ids.split(",")
         calls.append(len(numbers))
         return {"cancelled": ids, "requested": "", "refused": numbers[0]}
@@ -115,7 +115,7 @@ def test_a_long_document_comes_whole() -> None:
 def test_a_refusal_is_raised() -> None:
     """With the line that the node said."""
 
-    def pause(kind: str, key: str) -> dict[str, bool]:
+    def pause(kind: str, key: str, **_: object) -> dict[str, bool]:
         raise AdminRefused(f"not {kind} {key}", "do this")
 
     admin, pump = speaking_with({wire.ACT_COMMANDS["pause"]: pause})

@@ -12,7 +12,7 @@ def test_all_of_a_kind_are_run_again_some_at_a_time() -> None:
     """Those that failed before the first answer, until there are none."""
     calls: list[str | None] = []
 
-    def retry(fingerprint: str, before: str | None) -> dict[str, Any]:
+    def retry(fingerprint: str, before: str | None, **_: object) -> dict[str, Any]:
         calls.append(before)
         return {"retried": 1000 if len(calls) < 3 else 0, "before": LATER}
 
@@ -25,7 +25,7 @@ def test_all_of_a_kind_are_postponed_to_one_moment() -> None:
     """The one that the first answer said."""
     calls: list[str | None] = []
 
-    def postpone(fingerprint: str, delay: float, until: str | None) -> dict[str, Any]:
+    def postpone(fingerprint: str, delay: float, until: str | None, **_: object) -> dict[str, Any]:
         calls.append(until)
         return {"postponed": 2 - len(calls), "until": LATER}
 

@@ -1,7 +1,6 @@
 """Workers that reach their limits while jobs flow and processes die: a model of the pool."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +41,7 @@ class ToyWorker:
     def __init__(self, cluster: "Cluster", ended: Ended, shared: int) -> None:
         self.pid = len(cluster.workers) + 1
         self._cluster, self._ended = cluster, ended
-        self._in_flight = InFlight(CAPACITY, os.dup(shared))
+        self._in_flight = InFlight(CAPACITY, shared)
         self.waiting: list[tuple[int, int]] = []
         self.running: list[tuple[int, int]] = []
         self.is_alive = True
