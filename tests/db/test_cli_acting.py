@@ -145,7 +145,7 @@ def test_a_discard_names_the_act_that_undo_takes(node: Stored, cli: Cli) -> None
 def test_acts_are_undone_the_latest_first_up_to_a_refused_one(
     node: Stored, cli: Cli, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is undone before is told."""
+    """What is undone before that is shown."""
     (job_id,) = node.enqueue({})
     for priority in ("7", "8"):
         cli("priority", priority, str(job_id))
