@@ -17,7 +17,7 @@ from txqueue.aio.environment import AsyncHome, aside, ended_in_time, read_archiv
 from txqueue.aio.transaction import AsyncTransaction
 from txqueue.aio.waiting import AsyncEndWaiter
 from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.job import Job, job_number, wait_limit
+from txqueue.model.job import Job, State, job_number, wait_limit
 from txqueue.model.operator_acts import Cancelled
 from txqueue.model.work_item import WorkItem
 from txqueue.standalone.requests import (
@@ -79,7 +79,7 @@ class Queue:
         self._home = AsyncHome()
         self._schema = target.schema
         self._waiter = AsyncEndWaiter(
-            self._ended_of,
+            self._jobs_of,
             lambda: self._call(announcement(target.schema)),
             lambda: self._call(trial(target.channel)),
             listen_dsn,
@@ -287,7 +287,7 @@ class Queue:
         number, most = job_number(job_id), wait_limit(timeout)
         self._home.check()
         with self._waiter.waiting(number) as ending:
-            job = await self.job(number)
+            job = await self._waiter.read(number) or await self.job(number)
             if not job.state.is_final:
                 self._waiter.look_on()
                 job = await ended_in_time(ending, number, most)
@@ -325,8 +325,8 @@ class Queue:
             return None
         return archived_job(await read_archive(days, job_id))
 
-    async def _ended_of(self, job_ids: Sequence[int]) -> list[Job]:
-        return await self._find(about_jobs(self._schema, job_ids, FINAL))
+    async def _jobs_of(self, job_ids: Sequence[int], states: Iterable[State] = FINAL) -> list[Job]:
+        return await self._find(about_jobs(self._schema, job_ids, states))
 
     async def _find(self, inquiry: Inquiry[T]) -> T:
         return await aanswer(inquiry, self._call)

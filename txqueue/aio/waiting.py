@@ -6,12 +6,32 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from txqueue.model.job import Job
+from attrs import define, field
+
+from txqueue.model.job import Job, State
 from txqueue.standalone.waiting import StandaloneEndWaiter
 
 
+@define(eq=False)
 class AsyncEndWaiter(StandaloneEndWaiter):
     """All callers of one queue that wait for jobs."""
+
+    _next_read: tuple[set[int], asyncio.Task[dict[int, Job]]] | None = field(
+        default=None, init=False
+    )
+
+    async def read(self, job_id: int) -> Job | None:
+        """Return a job, None if it is not there; the calls of one turn share a read."""
+        if self._next_read is None:
+            job_ids: set[int] = set()
+            self._next_read = job_ids, asyncio.create_task(self._read(job_ids))
+        asked, answer = self._next_read
+        asked.add(job_id)
+        return (await asyncio.shield(answer)).get(job_id)
+
+    async def _read(self, job_ids: set[int]) -> dict[int, Job]:
+        self._next_read = None
+        return {job.id: job for job in await self._ask(list(job_ids), State)}
 
     @contextmanager
     def waiting(self, job_id: int) -> Iterator[asyncio.Future[Job]]:

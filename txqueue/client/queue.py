@@ -19,7 +19,7 @@ from txqueue.client.node_link import Membership, joinable
 from txqueue.client.waiting import EndNotifications, EndWaiter
 from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.job import Job, job_number, wait_limit
+from txqueue.model.job import Job, State, job_number, wait_limit
 from txqueue.model.schedule import Exists, Schedule
 from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetItem, WorksetStatus
@@ -90,7 +90,7 @@ class WorkQueue:
         self._worksets = Worksets(pool, schema)
         self.schedules = Schedules(pool, schema)
         self._notifications = EndNotifications(reactor, self._dsn, pool, schema)
-        self._waiter = EndWaiter(reactor, self._ended_of, self._notifications.needed)
+        self._waiter = EndWaiter(reactor, self._jobs_of, self._notifications.needed)
         self._notifications.on_ends = self._waiter.note_ends
         self._archive = ArchiveProcess(reactor)
         self._is_closed = False
@@ -387,7 +387,7 @@ class WorkQueue:
         # Before the job is read: an end after that is announced.
         ending = self._waiter.ended(job_id)
         try:
-            job = await self.job(job_id)
+            job = await self._waiter.read(job_id) or await self.job(job_id)
         finally:
             # An archived job is not in the table, where the ends of others are found.
             if job is None or job.state.is_final:
@@ -432,8 +432,8 @@ class WorkQueue:
             raise
         dispatch.committed()
 
-    async def _ended_of(self, job_ids: Sequence[int]) -> list[Job]:
-        return await self._find(about_jobs(self._schema, job_ids, FINAL))
+    async def _jobs_of(self, job_ids: Sequence[int], states: Iterable[State] = FINAL) -> list[Job]:
+        return await self._find(about_jobs(self._schema, job_ids, states))
 
     async def _archived(self, job_id: int) -> dict[str, Any] | None:
         """Return the columns of an archived job; None if no archive has it.

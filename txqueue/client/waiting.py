@@ -7,6 +7,7 @@ The query runs as soon as a node announces an end, and otherwise at growing inte
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
@@ -14,7 +15,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.errors import ConfigurationError, TxqueueError
-from txqueue.model.job import Job
+from txqueue.model.job import Job, State
 from txqueue.policy.awaited_ends import ANNOUNCED_FOR, REQUESTED_EVERY, AwaitedEnds, job_ids_in
 from txqueue.policy.backoff import Backoff
 from txqueue.store.driver.connection_pool import ConnectionPool
@@ -105,14 +106,16 @@ class EndWaiter:
 
     Args:
         clock: Times the polls.
-        ask: Returns the jobs, among those given by number, that have ended.
+        ask: Returns the jobs, among those given by number, that have ended, or that are in one of
+            the given states.
         before_look: Called before each poll, to request announcements of ends.
     """
 
     _clock: Clock
-    _ask: Callable[[Sequence[int]], Awaitable[list[Job]]]
+    _ask: Callable[..., Awaitable[list[Job]]]
     _before_look: Callable[[], None] = lambda: None
     _awaited: AwaitedEnds[Deferred[Job]] = field(factory=AwaitedEnds, init=False)
+    _reads: dict[int, list[Deferred[Job | None]]] = field(factory=dict, init=False)
     _timer: Timer | None = field(default=None, init=False)
     _is_asking: bool = field(default=False, init=False)
     _backoff: Backoff = field(factory=lambda: Backoff(FIRST, LONGEST, FACTOR), init=False)
@@ -126,6 +129,25 @@ class EndWaiter:
         waiter: Deferred[Job] = Deferred(lambda _: self._forget(job_id, waiter))
         self._awaited.add(job_id, waiter)
         return waiter
+
+    def read(self, job_id: int) -> Deferred[Job | None]:
+        """Return a Deferred of a job, None if it is not there; those of a turn share a read."""
+        if not self._reads:
+            self._clock.callLater(0, lambda: Deferred.fromCoroutine(self._read_all()))
+        answer: Deferred[Job | None] = Deferred()
+        self._reads.setdefault(job_id, []).append(answer)
+        return answer
+
+    async def _read_all(self) -> None:
+        reads, self._reads = self._reads, {}
+        found: dict[int, Job | Failure]
+        try:
+            found = {job.id: job for job in await self._ask(list(reads), State)}
+        except Exception as error:
+            found = dict.fromkeys(reads, Failure(error))
+        for job_id, answers in reads.items():
+            for answer in answers:
+                _tell(answer, found.get(job_id))
 
     def look_soon(self) -> None:
         """Request announcements, and poll from now on: a caller has read that its job runs."""
@@ -176,7 +198,7 @@ class EndWaiter:
             self._schedule(0 if self._awaited.is_noted else self._backoff.take())
 
 
-def _tell(waiter: Deferred[Job], ending: Job | Failure) -> None:
+def _tell(waiter: Deferred[Any], ending: Job | Failure | None) -> None:
     # An earlier caller's callback may have cancelled this wait.
     if not waiter.called:
         waiter.callback(ending)

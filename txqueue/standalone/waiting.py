@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from random import random
 from time import monotonic
@@ -52,14 +52,15 @@ class StandaloneEndWaiter:
     """All callers of one queue that wait for jobs, in a loop of asyncio's.
 
     Args:
-        ask: Returns the jobs, among those given by number, that have ended.
+        ask: Returns the jobs, among those given by number, that have ended, or that are in one of
+            the given states.
         request: Requests announcements of ends for some seconds.
         notify: Notifies the channel from another connection.
         dsn: The database to listen to; None to look only.
         channel: The channel of the announcements.
     """
 
-    _ask: Callable[[Sequence[int]], Awaitable[list[Job]]]
+    _ask: Callable[..., Awaitable[list[Job]]]
     _request: Callable[[], Awaitable[object]]
     _notify: Callable[[], Awaitable[object]]
     _dsn: str | None

@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 
 from txqueue.adapters import psycopg as adapter
 from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.job import Job, job_number, wait_limit
+from txqueue.model.job import Job, State, job_number, wait_limit
 from txqueue.model.operator_acts import Cancelled
 from txqueue.model.work_item import WorkItem
 from txqueue.standalone.requests import (
@@ -80,7 +80,7 @@ class Queue:
         self._home = BlockingHome()
         self._schema = target.schema
         self._waiter = BlockingEndWaiter(
-            self._ended_of,
+            self._jobs_of,
             lambda: self._call(announcement(target.schema)),
             lambda: self._call(trial(target.channel)),
             listen_dsn,
@@ -281,7 +281,7 @@ class Queue:
         number, most = job_number(job_id), wait_limit(timeout)
         self._home.check()
         with self._waiter.waiting(number) as ending:
-            job = self.job(number)
+            job = self._waiter.read(number) or self.job(number)
             if not job.state.is_final:
                 self._waiter.look_on()
                 job = ended_in_time(ending, number, most)
@@ -319,8 +319,8 @@ class Queue:
             return None
         return archived_job(read_archive(days, job_id))
 
-    def _ended_of(self, job_ids: Sequence[int]) -> list[Job]:
-        return self._find(about_jobs(self._schema, job_ids, FINAL))
+    def _jobs_of(self, job_ids: Sequence[int], states: Iterable[State] = FINAL) -> list[Job]:
+        return self._find(about_jobs(self._schema, job_ids, states))
 
     def _find(self, inquiry: Inquiry[T]) -> T:
         return answer(inquiry, self._call)

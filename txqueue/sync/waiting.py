@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Lock, Thread
 from typing import Any, ParamSpec, TypeVar
 
-from txqueue.model.job import Job
+from txqueue.model.job import Job, State
 from txqueue.standalone.waiting import StandaloneEndWaiter
 from txqueue.store.enqueueing.encryption import closed_before
 
@@ -23,7 +23,8 @@ class BlockingEndWaiter:
     """All callers of one queue that wait for jobs, whatever their threads.
 
     Args:
-        ask: Returns the jobs, among those given by number, that have ended.
+        ask: Returns the jobs, among those given by number, that have ended, or that are in one of
+            the given states.
         request: Requests announcements of ends for some seconds.
         notify: Notifies the channel from another connection.
         dsn: The database to listen to; None to look only.
@@ -32,12 +33,13 @@ class BlockingEndWaiter:
 
     def __init__(
         self,
-        ask: Callable[[Sequence[int]], list[Job]],
+        ask: Callable[..., list[Job]],
         request: Callable[[], object],
         notify: Callable[[], object],
         dsn: str | None,
         channel: str,
     ) -> None:
+        self._ask = ask
         # In the thread nothing else waits for what these wait for.
         calls = _awaitable(ask), _awaitable(request), _awaitable(notify)
         self._ends = StandaloneEndWaiter(*calls, dsn, channel)
@@ -70,6 +72,10 @@ class BlockingEndWaiter:
             with self._lock:
                 self._callers.pop(ending, None)
                 self._call(self._ends.discard, job_id, ending)
+
+    def read(self, job_id: int) -> Job | None:
+        """Return a job, None if it is not there."""
+        return next(iter(self._ask([job_id], State)), None)
 
     def look_on(self) -> None:
         """Look and listen from now on, while callers wait."""

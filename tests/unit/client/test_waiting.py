@@ -1,5 +1,6 @@
 """Waits for jobs to end: one question for all who wait."""
 
+import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -10,6 +11,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
 from txqueue import Job, State
+from txqueue.aio.waiting import AsyncEndWaiter
 from txqueue.client.waiting import FIRST, LONGEST, EndWaiter
 from txqueue.policy.awaited_ends import job_ids_in
 
@@ -36,7 +38,7 @@ class Asked:
         self.waiting.look_soon()
         return waiter
 
-    async def ask(self, job_ids: Sequence[int]) -> list[Job]:
+    async def ask(self, job_ids: Sequence[int], _: object = None) -> list[Job]:
         """Say which of them have ended."""
         self.questions.append(sorted(job_ids))
         if self.error is not None:
@@ -169,3 +171,36 @@ def test_without_waiting_callers_no_query_is_sent() -> None:
     asked.waiting.note_ends(None)
     asked.clock.advance(10)
     assert not asked.questions
+
+
+async def test_those_who_begin_to_wait_share_a_read() -> None:
+    """One statement finds the jobs of all; each caller gets its job, None or the error."""
+    asked = Asked()
+    asked.ended = {1, 2}
+    reads = [asked.waiting.read(number) for number in (1, 2, 2, 3)]
+    asked.clock.advance(0)
+    assert [job and job.id for job in [await read for read in reads]] == [1, 2, 2, None]
+    asked.error = ValueError("mine")
+    reads = [asked.waiting.read(number) for number in (1, 2)]
+    asked.clock.advance(0)
+    for read in reads:
+        with pytest.raises(ValueError, match="mine"):
+            await read
+    assert asked.questions == [[1, 2, 3], [1, 2]]
+
+
+async def test_without_twisted_a_read_is_shared_too() -> None:
+    """By all calls of one turn of the loop; the next turn has a read of its own."""
+    asked = Asked()
+    asked.ended = {1, 2}
+
+    async def nothing() -> None: ...
+
+    async def test() -> None:
+        waiting = AsyncEndWaiter(asked.ask, nothing, nothing, None, "ended")
+        for _ in range(2):
+            found = await asyncio.gather(*(waiting.read(number) for number in (1, 2, 2, 3)))
+            assert [job and job.id for job in found] == [1, 2, 2, None]
+
+    await Deferred.fromFuture(asyncio.ensure_future(test()))
+    assert asked.questions == [[1, 2, 3], [1, 2, 3]]
