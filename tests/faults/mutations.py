@@ -17,7 +17,6 @@ SCALES: Final = {
     "hostile_enqueues": 0.4,
     "poison_among_many": 0.5,
     "steps_killed": 0.4,
-    "worker_kill": 0.5,
 }
 ROOT: Final = Path(__file__).resolve().parents[2]
 UNMUTATED: Final = "unmutated"

@@ -37,7 +37,7 @@ __all__ = ["OTHERS", "PLAYS"]
 
 LIMIT: Final = 300.0
 # Faults come when they come: a bug that one play has not met is looked for again.
-PLAYS: Final = 3
+PLAYS: Final = 5
 # As many as scenarios and mutations together before the scenarios have ended.
 MOST_AT_ONCE: Final = 3
 ASK_EVERY: Final = 0.5

