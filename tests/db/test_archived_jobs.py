@@ -149,7 +149,7 @@ async def test_operators_of_a_node_find_an_archived_job(node: Master) -> None:
         description=unused,
         lease=unused,
         workers=unused,
-        archive=ArchiveProcess(running_reactor()),
+        find_archived=ArchiveProcess(running_reactor()).job,
     )
     try:
         job = json.loads((await handlers._get_job("ann", 8))["job"])

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import define, frozen
 
 from txqueue.admin.client import Link
 from txqueue.errors import AdminRefused, DatabaseUnavailable, TxqueueError
-from txqueue.node.operators.endpoint import DatabaseHandlers
+from txqueue.node.operators.endpoint import DatabaseHandlers, FindArchived
 from txqueue.store.inquiries.reader import Session
 from txqueue.wire.admin_commands import checked_arguments
-
-FindArchived = Callable[[int], "dict[str, Any] | None"]
 
 
 @frozen
 class _Statements:
-    """Runs statements on a connection that blocks."""
+    """Runs statements on a connection that blocks, in a trial within its open transaction."""
 
     _session: Session
+    _is_trial: bool
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
@@ -29,33 +28,14 @@ class _Statements:
     async def query_dicts(
         self, sql: str, parameters: Sequence[object] = (), before: str = ""
     ) -> list[dict[str, Any]]:
-        """Run a statement and return its rows as dictionaries."""
-        return self._session.dicts(before + sql, parameters)
-
-
-@frozen
-class _Trial(_Statements):
-    """Runs statements in a transaction that is rolled back; one that reads leaves it writable."""
-
-    async def query_dicts(
-        self, sql: str, parameters: Sequence[object] = (), before: str = ""
-    ) -> list[dict[str, Any]]:
         """Run a statement that reads, and return its rows as dictionaries."""
+        if not self._is_trial:
+            return self._session.dicts(before + sql, parameters)
+        # It would leave the transaction read-only.
         self._session.rows("savepoint reading")
         rows = self._session.dicts(before + sql, parameters)
         self._session.rows("rollback to savepoint reading")
         return rows
-
-
-@frozen
-class _Archive:
-    """Reads archived jobs in this process."""
-
-    _find: FindArchived
-
-    async def job(self, days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, Any] | None:
-        """Return all columns of an archived job."""
-        return self._find(job_id) if days else None
 
 
 @define(eq=False, slots=False)
@@ -65,7 +45,7 @@ class SessionLink(Link):
     Args:
         session: The connection.
         who: The operator.
-        find_archived: Returns the columns of an archived job.
+        find_archived: Reads archived jobs.
         is_trial: Whether each command is rolled back once it has answered.
     """
 
@@ -75,9 +55,9 @@ class SessionLink(Link):
     _is_trial: bool = False
 
     def __attrs_post_init__(self) -> None:
-        archive = _Archive(self._find_archived)
-        statements = (_Trial if self._is_trial else _Statements)(self._session)
-        self._functions = DatabaseHandlers(statements, self._session.schema, archive).functions()
+        statements = _Statements(self._session, self._is_trial)
+        handlers = DatabaseHandlers(statements, self._session.schema, self._find_archived)
+        self._functions = handlers.functions()
 
     async def ask(self, command: type[Any], **arguments: Any) -> dict[str, Any]:
         """Carry out a command; a refusal is the error that a node would answer with."""

@@ -79,8 +79,7 @@ _HOMES: Final = {
     "release": "queues",
     **dict.fromkeys(("pause", "resume", "limit", "drain", "undrain"), "queues"),
     **dict.fromkeys(("dev", "node"), "dev"),
-    **dict.fromkeys(("web", "web-user"), "web"),
-    "mcp": "mcp",
+    **dict.fromkeys(("web", "web-user", "mcp"), "web"),
     "certs": "certs",
     "completion": "root",
 }

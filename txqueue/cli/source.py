@@ -8,7 +8,6 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -230,9 +229,11 @@ def act_in_database(
     async def run() -> T:
         return await act(Admin(link))
 
+    async def find(days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, Any] | None:
+        return _in_archive(days, job_id)
+
     with open_session(options) as session:
-        archived = partial(archived_row, options)
-        link = SessionLink(session, who or account(), archived, is_trial=is_trial)
+        link = SessionLink(session, who or account(), find, is_trial=is_trial)
         link.why = options.why
         try:
             # It never waits: the connection blocks.
@@ -467,7 +468,10 @@ def archived_row(options: GlobalOptions, job_id: int) -> dict[str, Any] | None:
     """Return all columns of an archived job; None if no archived job has that number."""
     from txqueue.store.inquiries.jobs import about_archived_days
 
-    days = read_database(options, about_archived_days, job_id)
+    return _in_archive(read_database(options, about_archived_days, job_id), job_id)
+
+
+def _in_archive(days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, Any] | None:
     if not days:
         return None
     with with_pyarrow():

@@ -1,4 +1,6 @@
-"""``txqueue web`` and ``txqueue web-user``: the dashboard without a node, and its users."""
+"""``txqueue web``, ``web-user`` and ``mcp``: the dashboard without a node and its users, and the
+server for agents.
+"""
 
 from __future__ import annotations
 
@@ -170,3 +172,32 @@ def _replace(file: Path, text: str) -> None:
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
         out.write(text)
     new.replace(file)
+
+
+@command()
+@click.option("--act", "may_act", is_flag=True, help="Let the agent act, too: each act twice.")
+def mcp(options: GlobalOptions, *, may_act: bool) -> None:
+    """Serve an agent by the Model Context Protocol.
+
+    Its client starts the command, and speaks with it over standard input and output. The agent
+    may read. With --act it may also act: a first call says what would change, a second one
+    confirms that, with a reason, which is recorded.
+
+    Examples:
+        mcp --dsn service=shop
+        mcp --act
+    """
+    import asyncio
+
+    try:
+        from txqueue.agents.acts import Acting
+        from txqueue.agents.tools import AgentServer, read_tools
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise ConfigurationError(
+            "agents need the package mcp", "install it: pip install 'txqueue[mcp]'"
+        ) from None
+    reads, acts = [*read_tools(options)], [*Acting(options).tools()]
+    server = AgentServer(reads + acts, []) if may_act else AgentServer(reads, acts)
+    asyncio.run(server.serve())

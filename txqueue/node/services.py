@@ -261,9 +261,9 @@ class Services:
         # Operators, and applications of this host.
         self.admin: AdminEndpoint | None = None
         if settings.admin is not None:
-            archive = ArchiveProcess(reactor)
+            find_archived = ArchiveProcess(reactor).job
             operators = AdminHandlers(
-                pool, settings.schema, archive, self.description, lease, workers
+                pool, settings.schema, find_archived, self.description, lease, workers
             )
             self.admin = AdminEndpoint(
                 reactor, settings.admin, self.description, lifecycle, operators, credits

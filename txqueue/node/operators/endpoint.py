@@ -25,7 +25,6 @@ from txqueue.store.inquiries.jobs import about_archived_days
 from txqueue.store.inquiries.operations import Operations, Queries
 from txqueue.store.operator_arguments import prepared
 from txqueue.store.reads import queue_state
-from txqueue.store.reads.archive_process import Archive
 from txqueue.store.reads.history import about_failures
 from txqueue.store.reads.job_details import (
     about_actions,
@@ -53,6 +52,7 @@ SCHEDULE_ACTS = ("pause", "resume", "remove", "run")
 Answer = Mapping[str, Any]
 Command = type[Any]
 Handler = Callable[..., Awaitable[Answer]]
+FindArchived = Callable[[Sequence[Mapping[str, Any]], int], Awaitable["dict[str, Any] | None"]]
 Listing = Callable[[str, str | None, int], Inquiry[Any]]
 
 # Lists in pages: their name in the answer, their query, and the columns that identify a row.
@@ -70,12 +70,12 @@ class DatabaseHandlers:
     Args:
         pool: Runs the statements.
         schema: The name of the schema.
-        archive: Reads archived jobs.
+        find_archived: Reads archived jobs; see `ArchiveProcess.job`.
     """
 
     _pool: Queries
     _schema: str
-    _archive: Archive
+    _find_archived: FindArchived
 
     def __attrs_post_init__(self) -> None:
         self._operations = Operations(self._pool, self._schema)
@@ -156,7 +156,7 @@ class DatabaseHandlers:
             ArchiveUnavailable: When the archive cannot be read.
         """
         days = await self._operations.find(about_archived_days(self._schema, job_id))
-        row = await self._archive.job(days, job_id)
+        row = await self._find_archived(days, job_id)
         if row is None:
             raise error
         return row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import frozen
 from twisted.internet.defer import Deferred
@@ -13,13 +13,6 @@ from twisted.internet.interfaces import IReactorProcess
 from twisted.internet.protocol import ProcessProtocol
 
 from txqueue.store.inquiries.jobs import READ_COMMAND, request_text, row_in
-
-
-class Archive(Protocol):
-    """Finds archived jobs; see `ArchiveProcess`."""
-
-    async def job(self, days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, Any] | None:
-        """Return all columns of an archived job."""
 
 
 @frozen

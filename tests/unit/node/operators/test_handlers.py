@@ -74,7 +74,7 @@ class Line:
             description=fake(self),
             lease=lease_of(5),
             workers=fake(self.workers),
-            archive=ArchiveProcess(spawner),
+            find_archived=ArchiveProcess(spawner).job,
         )
         self.lost: list[str] = []
         server = Pipe({}, lost=lambda: self.lost.append("server"))
