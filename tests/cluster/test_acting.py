@@ -110,30 +110,6 @@ async def test_a_running_coroutine_is_cancelled(
     assert told(asked, "cancel", str(job_id), status=1)["refused"] == [job_id]
 
 
-async def test_jobs_that_wait_are_cancelled_ranked_and_run_again(
-    trio: Trio, shared_db: Database, shared_queue: WorkQueue
-) -> None:
-    """By number and by what they have in common, with a row for each act."""
-    told(trio[0], "pause", "other")
-    first, second, third = await shared_queue.enqueue_many([Noop()] * 3, queue="other")
-    assert told(trio[1], "priority", "9", str(third))["changed"] == [third]
-    assert shared_db.job(third)["priority"] == 9
-    assert told(trio[1], "cancel", str(first))["cancelled"] == [first]
-    chosen = ("--all", "--queue", "other")
-    assert sorted(told(trio[2], "cancel", *chosen)["cancelled"]) == [second, third]
-    assert told(trio[0], "job", str(second))["error"] == ME
-    retried = told(trio[0], "retry", "--all", "--state", "cancelled", "--queue", "other")["retried"]
-    assert sorted(retried) == [first, second, third]
-    assert shared_db.job(first)["state"] == "ready"
-    told(trio[0], "resume", "other")
-    for job_id in (first, second, third):
-        assert (await ended(shared_db, job_id))["state"] == "done"
-    acts = told(trio[2], "job", str(first))["actions"]
-    assert [(act["what"], act["who"]) for act in acts] == [
-        (what, getpass.getuser()) for what in ("retry", "cancel")
-    ]
-
-
 async def test_a_node_is_drained_and_undrained(
     trio: Trio, shared_db: Database, shared_queue: WorkQueue
 ) -> None:

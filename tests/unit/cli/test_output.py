@@ -1,13 +1,18 @@
-"""Tables for people, in windows of any width."""
+"""Tables for people, in windows of any width, and of failures, which there may be more of."""
 
 from __future__ import annotations
 
 import io
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from txqueue.cli.failures import MOST_JOBS, MOST_KINDS
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.output import table
+from txqueue.cli.root import run
 
 TYPE = "orders.reports.quarterly.MakeTheReportOfOneCustomer"
 HEADS = [">job", "type", "queue", "", ">runs"]
@@ -55,3 +60,46 @@ def test_no_width_is_too_narrow(width: int) -> None:
 def test_a_window_without_a_width() -> None:
     """As of a terminal that does not tell it: something is drawn."""
     assert len(drawn(1)) > len(HEADS)
+
+
+def kind(number: int, failed: int) -> dict[str, Any]:
+    """One kind, as the database returns it."""
+    return {
+        "fingerprint": f"kind{number}",
+        "work_type": "test.kind",
+        "failed": failed,
+        "waiting": 7,
+        "last_seen": datetime(2030, 1, 1, tzinfo=UTC),
+        "example": 5,
+        "error": "ValueError: no",
+    }
+
+
+def listed(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kinds: list[dict[str, Any]],
+) -> str:
+    """List kinds of failure; returns what is printed."""
+    monkeypatch.setattr("txqueue.cli.failures.read", lambda *_: kinds)
+    assert run(["failures"], GlobalOptions()) == 0
+    return capsys.readouterr().out
+
+
+def test_a_count_that_was_cut_short_has_a_plus(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the count that has reached the bound."""
+    said = listed(monkeypatch, capsys, [kind(1, MOST_JOBS), kind(2, MOST_JOBS - 1)])
+    assert "10,000+" in said
+    assert "9,999 " in said
+    assert "7+" not in said
+    assert "more" not in said
+
+
+def test_a_list_that_was_cut_short_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In its last line."""
+    said = listed(monkeypatch, capsys, [kind(each, 1) for each in range(MOST_KINDS)])
+    assert said.splitlines()[-1] == "There may be more than 1,000 kinds."
