@@ -27,7 +27,7 @@ def archived_jobs(
     limit: int,
     filters: Mapping[str, str | None],
     columns: Sequence[str],
-    unread: list[str] | None = None,
+    unread: list[str],
 ) -> list[dict[str, Any]]:
     """Return archived jobs that ended in a time span, the latest first.
 
@@ -39,9 +39,6 @@ def archived_jobs(
         filters: ``state, queue, work_type``; a filter that is None is ignored.
         columns: The columns to return.
         unread: Gets a text for each day that cannot be read, which is then left out.
-
-    Raises:
-        ArchiveUnavailable: When the archive cannot be read, and there is no such list.
     """
     condition = (ds.field("finished_at") >= since) & (ds.field("finished_at") < until)
     for name, value in filters.items():
@@ -97,13 +94,11 @@ def batches_of(
 
 
 @contextmanager
-def noting(unread: list[str] | None) -> Iterator[None]:
+def noting(unread: list[str]) -> Iterator[None]:
     """Note why an archived day cannot be read in the block, so that only this day is left out."""
     try:
         yield
     except ArchiveUnavailable as error:
-        if unread is None:
-            raise
         unread.append(error.what)
 
 
@@ -112,7 +107,7 @@ def _of_one_day(
     condition: Any,
     limit: int,
     columns: Sequence[str],
-    unread: list[str] | None,
+    unread: list[str],
 ) -> list[dict[str, Any]]:
     """Return the latest jobs of archives of one day, at most `limit`, without keeping many more."""
     tables: list[pa.Table] = []
@@ -192,7 +187,7 @@ def with_archived(
     since: datetime,
     until: datetime,
     *,
-    unread: list[str] | None = None,
+    unread: list[str],
 ) -> list[dict[str, Any]]:
     """Add the jobs of archived days to the rows of ``stats()``.
 
@@ -202,9 +197,6 @@ def with_archived(
         since: The start of the time span, included.
         until: The end of the time span, excluded.
         unread: Gets a text for each day that cannot be read, which is then left out.
-
-    Raises:
-        ArchiveUnavailable: When the archive cannot be read, and there is no such list.
     """
     hours = {(row["hour"], row["work_type"]): _Hour.of(row) for row in rows}
     condition = (ds.field("finished_at") >= since) & (ds.field("finished_at") < until)

@@ -16,6 +16,9 @@ from pyarrow import fs
 
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
 
+# How many rows of a file are read at a time.
+_AT_ONCE = 8192
+
 
 @frozen
 class ArchiveStorage:
@@ -64,7 +67,7 @@ class ArchiveStorage:
     def batches(self, path: str) -> Iterator[pa.RecordBatch]:
         """Read a file, some rows at a time."""
         with self.filesystem.open_input_file(path) as source:
-            yield from pq.ParquetFile(source).iter_batches()
+            yield from pq.ParquetFile(source).iter_batches(_AT_ONCE)
 
     @property
     def _is_remote(self) -> bool:

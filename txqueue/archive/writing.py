@@ -18,6 +18,9 @@ from txqueue.errors import ArchiveUnavailable, ConfigurationError
 from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.history import Column, Day, PastDays
 
+# Between the values of a row, after it, and in place of a null, which no text of PostgreSQL has.
+_UNIT, _ROW, _NULL = pa.scalar("\x1f", pa.large_string()), "\x1e", "\0"
+
 
 class Checksum:
     """A checksum of rows in their order, over the values and nulls of each column.
@@ -27,48 +30,29 @@ class Checksum:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        # Separate hashes, so that the ends of batches make no difference.
-        self._parts = [[blake2b(digest_size=16) for _ in range(2)] for _ in schema]
+        self._digest = blake2b(str(schema.remove_metadata()).encode(), digest_size=16)
         self.rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add a batch of rows to the checksum."""
         self.rows += batch.num_rows
-        for column, parts in zip(batch.columns, self._parts, strict=True):
-            for part, octets in zip(parts, _octets(column), strict=True):
-                part.update(octets)
+        texts = [_texts(column) for column in batch.columns]
+        rows = pc.binary_join_element_wise(
+            *texts, _UNIT, null_handling="replace", null_replacement=_NULL
+        )
+        # The ends of batches make no difference.
+        self._digest.update(_ROW.join([*rows.to_pylist(), ""]).encode())
 
     @property
     def text(self) -> str:
         """Return the checksum of all rows added so far, as hexadecimal text."""
-        digest = blake2b(str(self.rows).encode(), digest_size=16)
-        for field, parts in zip(self._schema, self._parts, strict=True):
-            digest.update(f"{field.name} {field.type};".encode())
-            for part in parts:
-                digest.update(part.digest())
-        return digest.hexdigest()
+        return self._digest.hexdigest()
 
 
-def _octets(column: Any) -> Iterator[memoryview]:
-    """Yield the lengths of a column's values as texts, of nulls -1, and these texts."""
-    if pa.types.is_timestamp(column.type):
-        # As text, Arrow needs a database of time zones.
-        column = column.cast(pa.int64())
-    texts = column.cast(pa.string())
-    lengths = pc.fill_null(pc.binary_length(texts), -1)
-    octets = memoryview(lengths.buffers()[1] or b"")
-    yield octets[lengths.offset * 4 : (lengths.offset + len(lengths)) * 4]
-    yield _text(pc.fill_null(texts, ""))
-
-
-def _text(column: Any) -> memoryview:
-    """Return the concatenated values of a column of texts without nulls."""
-    _, offsets, octets = column.buffers()
-    if not len(column) or octets is None:
-        return memoryview(b"")
-    positions = memoryview(offsets).cast("i")
-    return memoryview(octets)[positions[column.offset] : positions[column.offset + len(column)]]
+def _texts(column: Any) -> Any:
+    # As text, Arrow needs a database of time zones for moments.
+    is_moment = pa.types.is_timestamp(column.type)
+    return (column.cast(pa.int64()) if is_moment else column).cast(pa.large_string())
 
 
 _MOMENT = pa.timestamp("us", tz="UTC")

@@ -18,7 +18,7 @@ LARGEST_NUMBER = 2**63 - 1
 _MOMENTS = frozenset(
     {
         *("at", "since", "until", "rank", "oldest", "not_before", "not_after", "began", "ended"),
-        *("first_seen", "last_seen", "hour", "due", "next_due", "last_due"),
+        *("first_seen", "last_seen", "hour", "due", "next_due", "last_due", "held_until"),
     }
 )
 # Keys under which application data stands: a text there may look like a timestamp and be none.

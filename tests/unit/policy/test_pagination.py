@@ -56,7 +56,8 @@ def test_moments_come_back() -> None:
     assert read_document(as_text(job)) == job
     status = {"at": NOW, "nodes": [{"started_at": NOW}], "queues": [{"queue": "at"}]}
     assert read_document(as_text(status)) == status
-    assert read_document(as_text([{"at": NOW}])) == [{"at": NOW}]
+    for name in ("at", "held_until"):
+        assert read_document(as_text([{name: NOW}])) == [{name: NOW}]
     assert read_document("null") is None
 
 
