@@ -1,4 +1,6 @@
-"""What the command shows of a database, and that it says the same as JSON."""
+"""What the command shows of a database, and that it says the same as JSON; the options of ``txqueue
+jobs`` that search, and those that give a new job tags.
+"""
 
 import json
 from collections.abc import Callable
@@ -8,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from tests.db.conftest import Cli
+from tests.db.masters import Master
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads import job_search
 from txqueue.store.reads.queue_state import about_clock
 
 Txqueue = Callable[..., Any]
@@ -217,3 +222,105 @@ def test_the_rate_reads_only_the_end_of_history(session: Session) -> None:
     text = "\n".join(line for (line,) in plan)
     assert "Tid Range Scan" in text
     assert "Seq Scan on job_done" not in text
+
+
+def test_jobs_that_wait_at_a_step(
+    node: Master, txqueue: Txqueue, shown: Callable[..., str], cli: Cli
+) -> None:
+    """The list and the job say for what, and since when."""
+    (job_id,) = node.enqueue({})
+    wait = {"name": "approval", "kind": "signal", "signal": "approved", "seconds": 3600}
+    node.settle(node.claim()[0], "suspended", waits=[wait])
+    assert listed(txqueue, "--waiting-for", "signal=approved") == [job_id]
+    assert listed(txqueue, "--waiting-for", "signal=other") == []
+    listing = " ".join(shown("jobs").split())
+    assert "waiting: signal approved" in listing
+    assert "waits for" in listing
+    job = " ".join(shown("job", str(job_id)).split())
+    assert "waits at step approval, since" in job
+    assert "until" in job
+    assert "not before" not in job
+    said = cli("jobs", "--waiting-for", "godot", status=2).err
+    assert "write signal=NAME, or one of signal, sleep, call" in " ".join(said.split())
+
+
+def listed(txqueue: Txqueue, *words: str) -> list[int]:
+    """Return the numbers of the jobs that the command lists."""
+    return [job["job_id"] for job in txqueue("jobs", *words)["jobs"]]
+
+
+def test_jobs_are_enqueued_and_found_by_tag(
+    node: Master, txqueue: Txqueue, shown: Callable[..., str]
+) -> None:
+    """All the filters together, each as often as it is given."""
+    tags = ("--tag", "campaign=spring", "--tag", "team=a=b")
+    [job_id] = txqueue("enqueue", "test.kind", '{"order_id": 42}', *tags)["job_ids"]
+    assert node.job(job_id)["options"] == {"tags": {"campaign": "spring", "team": "a=b"}}
+    node.enqueue({})
+    assert listed(txqueue, "--tag", "campaign") == [job_id]
+    assert listed(txqueue, "--tag", "campaign=spring", "--tag", "team=a=b") == [job_id]
+    assert listed(txqueue, "--tag", "campaign=autumn") == []
+    assert listed(txqueue, "--payload", "order_id=42", "--since", "1h") == [job_id]
+    assert listed(txqueue, "--until", "2026-01-01") == []
+    assert listed(txqueue, "--error", "x") == []
+    assert txqueue("jobs", "--tag", "team")["jobs"][0]["tags"] == {
+        "campaign": "spring",
+        "team": "a=b",
+    }
+    assert "campaign=spring, team=a=b" in shown("job", str(job_id))
+
+
+def test_a_search_ends_after_a_number_of_jobs_and_says_so(
+    node: Master, txqueue: Txqueue, shown: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the number from which it goes on, in JSON as well."""
+    monkeypatch.setattr(job_search, "LOOKED_AT", 10)
+    ids = node.enqueue({"options": {"tags": {"a": "b"}}}, *[{}] * 15)
+    page = txqueue("jobs", "--tag", "a")
+    assert page == {"jobs": [], "next": ids[6], "searched": 10}
+    text = shown("jobs", "--tag", "a")
+    assert f"Searched the newest 10 jobs only.\nMore: --after {ids[6]}" in text
+    assert "No such job so far." in text
+    page = txqueue("jobs", "--tag", "a", "--after", str(ids[6]))
+    assert [job["job_id"] for job in page["jobs"]] == [ids[0]]
+    assert (page["next"], page["searched"]) == (None, None)
+    assert len(txqueue("jobs", "--queue", "default")["jobs"]) == 16
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("enqueue", "test.kind", "{}", "--tag", "a"), "'a' has no value; write NAME=VALUE"),
+        (("enqueue", "test.kind", "{}", "--tag", "a b=c"), "tags are not an object"),
+        (("enqueue", "test.kind", "{}", "--tag", "a=1", "--tag", "a=2"), "a tag is given twice"),
+        (("enqueue", "test.kind", "{}", "--traceparent", "nonsense"), "is not a header of W3C"),
+    ],
+    ids=str,
+)
+def test_a_wrong_filter_or_tag_is_refused(
+    node: Master, shown: Callable[..., str], words: tuple[str, ...], said: str
+) -> None:
+    """With what is wrong, and how to write it."""
+    assert said in " ".join(shown(*words).split())
+    assert node.states() == {}
+
+
+@pytest.mark.parametrize("command", ["jobs", "history", "schedules"])
+def test_a_filter_that_names_nothing(node: Master, shown: Callable[..., str], command: str) -> None:
+    """An empty list says so, with what exists, the nearest first."""
+    node.enqueue({"queue": "mail", "group": "g", "tenant": "t"}, {"queue": "reports"})
+    name = "test.kidn"
+    said = shown(command, "--type", name)
+    assert f"No live job, node or limit has the work type {name}; there" in said
+    assert "test.kind" in said
+
+
+def test_each_filter_by_a_name(node: Master, shown: Callable[..., str]) -> None:
+    """A name that exists is not noted, nor anything with --json."""
+    node.enqueue({"queue": "mail", "group": "g1", "tenant": "t1"}, {"queue": "reports"})
+    assert "has the queue maill; there are mail, " in shown("jobs", "--queue", "maill")
+    assert "has the group g2; there is g1." in shown("jobs", "--group", "g2")
+    assert "has the tenant t2; there is t1." in shown("jobs", "--tenant", "t2")
+    assert "No node has the name nod; there is node." in shown("jobs", "--on", "nod")
+    assert shown("jobs", "--queue", "reports", "--group", "g1").strip() == "No such job."
+    assert "there" not in shown("jobs", "--queue", "maill", "--json")

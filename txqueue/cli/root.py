@@ -60,10 +60,10 @@ DONE, FAULT, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 # The commands in the order of the help, by the module that has them.
 _HOMES: Final = {
     "demo": "dev",
-    "migrate": "migrate",
+    "migrate": "deployment",
     **dict.fromkeys(("enqueue", "repeat"), "enqueue"),
     "status": "status",
-    "health": "migrate",
+    "health": "deployment",
     "nodes": "status",
     **dict.fromkeys(("jobs", "job", "explain"), "jobs"),
     **dict.fromkeys(("steps", "signal", "batch"), "steps"),
@@ -80,7 +80,7 @@ _HOMES: Final = {
     **dict.fromkeys(("pause", "resume", "limit", "drain", "undrain"), "queues"),
     **dict.fromkeys(("dev", "node"), "dev"),
     **dict.fromkeys(("web", "web-user", "mcp"), "web"),
-    "certs": "certs",
+    "certs": "deployment",
     "completion": "root",
 }
 
