@@ -268,6 +268,16 @@ def ann(visitor: Browser) -> Browser:
     return visitor
 
 
+@pytest.fixture
+def no_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dsn: str) -> None:
+    """A host that has the database's address and no other setting, and no node."""
+    for name in ("TXQUEUE_NODE", "TXQUEUE_SCHEMA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TXQUEUE_STATE_DIR", str(tmp_path / "none"))
+    monkeypatch.setenv("TXQUEUE_DSN", dsn)
+    monkeypatch.chdir(tmp_path)
+
+
 @frozen
 class Cli:
     """The command, run in this process."""

@@ -1,7 +1,6 @@
 """Commands that act, on a host without a node: the database does it, with the role's rights."""
 
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,25 +11,11 @@ from tests.db.conftest import Cli
 from tests.db.stored import Stored
 from txqueue.admin import Admin
 from txqueue.cli.options import GlobalOptions
-from txqueue.cli.root import root, run
+from txqueue.cli.root import root
 from txqueue.cli.source import account, operate
 from txqueue.errors import AdminRefused, NodeUnavailable
 
-
-@pytest.fixture(autouse=True)
-def no_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dsn: str) -> None:
-    """A host that has the database's address, and no node."""
-    monkeypatch.delenv("TXQUEUE_NODE", raising=False)
-    monkeypatch.setenv("TXQUEUE_STATE_DIR", str(tmp_path / "none"))
-    monkeypatch.setenv("TXQUEUE_DSN", dsn)
-    monkeypatch.chdir(tmp_path)
-
-
-def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What a command says that is refused."""
-    capsys.readouterr()
-    assert run(list(words), GlobalOptions()) == 1
-    return capsys.readouterr().err
+pytestmark = pytest.mark.usefixtures("no_node")
 
 
 def test_acts_have_the_words_that_a_node_answers(node: Stored, cli: Cli) -> None:
@@ -71,38 +56,35 @@ def test_acts_have_the_words_that_a_node_answers(node: Stored, cli: Cli) -> None
     assert whos == [f"{account()}: a trial"]
 
 
-def test_a_refusal_has_its_reason(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_has_its_reason(node: Stored, cli: Cli) -> None:
     """As that of a node."""
     (job_id,) = node.enqueue({})
-    assert run(["retry", str(job_id)], GlobalOptions()) == 1
-    said = capsys.readouterr().out
+    said = cli("retry", str(job_id), status=1).out
     assert f"Job {job_id}: left unchanged." in said
     assert f"job {job_id}" in said.splitlines()[1].lower()
-    assert "no live node is named venus" in complaint(capsys, "drain", "venus")
-    assert "no job has failed for good like" in complaint(capsys, "failures", "discard", "none")
+    assert "no live node is named venus" in cli("drain", "venus", status=1).err
+    said = cli("failures", "discard", "none", status=1).err
+    assert "no job has failed for good like" in said
 
 
-def test_a_role_without_the_right(
-    node: Stored, dsn: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_role_without_the_right(node: Stored, dsn: str, cli: Cli) -> None:
     """It may read; the error names what it may not."""
     (job_id,) = node.enqueue({})
     reader = make_dsn(dsn, options="-c role=txqueue_read")
     for words in (("cancel", str(job_id)), ("pause", "default")):
-        assert "permission denied" in complaint(capsys, *words, "--dsn", reader)
+        assert "permission denied" in cli(*words, "--dsn", reader, status=1).err
     assert node.job(job_id)["state"] == "ready"
 
 
-def test_a_chosen_node_must_answer(
-    node: Stored, capsys: pytest.CaptureFixture[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chosen_node_must_answer(node: Stored, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """The database does not stand in for it."""
 
     def ask(*_: object) -> None:
         raise NodeUnavailable("no node answers")
 
     monkeypatch.setattr("txqueue.cli.source._ask_one", ask)
-    assert "no node answers" in complaint(capsys, "pause", "default", "--node", "unix:node.sock")
+    said = cli("pause", "default", "--node", "unix:node.sock", status=1).err
+    assert "no node answers" in said
     assert node.value("select count(*) from txqueue.control where is_paused") == 0
 
 
@@ -142,9 +124,7 @@ def test_a_discard_names_the_act_that_undo_takes(node: Stored, cli: Cli) -> None
     assert "1 job as before" in cli("undo", str(number)).out
 
 
-def test_acts_are_undone_the_latest_first_up_to_a_refused_one(
-    node: Stored, cli: Cli, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_acts_are_undone_the_latest_first_up_to_a_refused_one(node: Stored, cli: Cli) -> None:
     """What is undone before that is shown."""
     (job_id,) = node.enqueue({})
     for priority in ("7", "8"):
@@ -157,9 +137,7 @@ def test_acts_are_undone_the_latest_first_up_to_a_refused_one(
     assert node.job(job_id)["priority"] == 4
     cli("priority", "9", str(job_id))
     latest = node.value("select max(action_id) from txqueue.action where what = 'priority'")
-    capsys.readouterr()
-    assert run(["undo", str(latest), *acts], GlobalOptions()) == 1
-    said = capsys.readouterr()
+    said = cli("undo", str(latest), *acts, status=1)
     assert said.out.strip() == f"Act {latest} is undone; 1 job as before."
     assert f"act {later} cannot be undone" in said.err
 
@@ -219,10 +197,7 @@ def test_names_that_a_shell_completes(node: Stored, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("is_sent", [False, True])
 def test_a_node_that_this_host_has(
-    node: Stored,
-    capsys: pytest.CaptureFixture[Any],
-    monkeypatch: pytest.MonkeyPatch,
-    is_sent: bool,
+    node: Stored, cli: Cli, monkeypatch: pytest.MonkeyPatch, is_sent: bool
 ) -> None:
     """The database acts if it serves another one, but not after the node may have acted."""
 
@@ -234,7 +209,7 @@ def test_a_node_that_this_host_has(
 
     monkeypatch.setattr("txqueue.cli.source._endpoints", lambda _: ["unix:node.sock"])
     monkeypatch.setattr("txqueue.cli.source._ask_one", ask)
-    assert run(["pause", "default"], GlobalOptions()) == int(is_sent)
-    assert ("the connection is lost" in capsys.readouterr().err) is is_sent
+    said = cli("pause", "default", status=int(is_sent)).err
+    assert ("the connection is lost" in said) is is_sent
     paused = node.value("select count(*) from txqueue.control where is_paused")
     assert paused == int(not is_sent)

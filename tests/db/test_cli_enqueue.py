@@ -2,7 +2,6 @@
 
 import io
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,18 +12,12 @@ from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.store.inquiries.reader import Session
 
-
-@pytest.fixture(autouse=True)
-def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No setting from outside the test."""
-    monkeypatch.delenv("TXQUEUE_SCHEMA", raising=False)
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("no_node")
 
 
 @pytest.fixture
-def dsn(emptied_database18: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A database with the schema, which the environment names."""
-    monkeypatch.setenv("TXQUEUE_DSN", emptied_database18)
+def dsn(emptied_database18: str) -> str:
+    """A database with the schema."""
     return emptied_database18
 
 

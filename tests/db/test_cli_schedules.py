@@ -1,7 +1,6 @@
 """``txqueue schedules`` and ``txqueue schedule``: what is made, shown and refused."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +11,7 @@ from tests.db.recurring import DAY, due, passes, tick
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 
-
-@pytest.fixture(autouse=True)
-def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dsn: str) -> None:
-    """No setting from outside the test but the database, and no node of this host."""
-    monkeypatch.delenv("TXQUEUE_SCHEMA", raising=False)
-    monkeypatch.setenv("TXQUEUE_STATE_DIR", str(tmp_path / "none"))
-    monkeypatch.setenv("TXQUEUE_DSN", dsn)
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("no_node")
 
 
 @pytest.fixture
