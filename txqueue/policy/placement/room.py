@@ -24,7 +24,7 @@ PACE_WINDOW = 0.02
 CLAIM_PAUSE, STOCKED_PAUSE, RESERVE = 0.008, HORIZON / 2, 0.3
 # The most jobs that a claim of ordinary jobs takes, usually and in a stream: one worker gets them.
 # So many new jobs in a claim are a stream.
-FEW, MANY, STREAM = 8, 64, 16
+FEW, MANY, STREAM = 15, 64, 16
 
 
 @frozen
@@ -214,7 +214,7 @@ def ordinary_jobs(room: Room, *, in_stream: bool) -> int:
         room: What the workers can still take.
         in_stream: Whether many are expected.
     """
-    return min(MANY, room.largest) if in_stream else min(FEW, room.free)
+    return min(MANY if in_stream else FEW, room.largest)
 
 
 @frozen
