@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from typing import Any
 
 import psycopg2
 import pytest
@@ -30,26 +29,6 @@ def limit(node: Master, kind: str, key: str, what: str, value: float) -> None:
     node.value(call, kind, key, *given)
 
 
-def beat(node: Master, load: float) -> None:
-    """Report a load as a node does."""
-    node.value("select owned from txqueue.heartbeat(%s, %s)", node.incarnation, load)
-
-
-def test_a_time_to_come(node: Master) -> None:
-    """It says when."""
-    (job_id,) = node.enqueue({"not_before": "2100-01-01T00:00:00Z"})
-    told = explained(node, job_id)
-    assert (told.state, told.reason) == ("waiting", "time")
-    assert "not to start before 2100-01-01 00:00:00" in told.detail
-    assert f"txqueue retry {job_id}" in told.remedy
-
-
-def test_for_ever(node: Master) -> None:
-    """A job that is due never has no date."""
-    (job_id,) = node.enqueue({"not_before": "infinity"})
-    assert explained(node, job_id).detail.endswith("infinity, never")
-
-
 def test_a_failed_attempt(node: Master) -> None:
     """It says what failed and when the next attempt is due, without the traceback."""
     (job_id,) = node.enqueue({})
@@ -68,37 +47,6 @@ def test_a_busy_group(node: Master) -> None:
     assert told.detail.startswith(f"its group user:7 is busy with job {ids[0]} on node node since")
     assert told.detail.endswith("and 1 job of the group goes first")
     assert told.remedy.endswith(f"see: txqueue explain {ids[0]}")
-
-
-def test_a_busy_group_before_any_claim_met_the_job(node: Master) -> None:
-    """It is ready, and yet the group is the reason."""
-    node.enqueue({"group": "g"})
-    node.claim()
-    (job_id,) = node.enqueue({"group": "g"})
-    assert explained(node, job_id).reason == "group"
-
-
-@pytest.mark.parametrize("kind", ["queue", "tenant"])
-def test_a_limit(kind: str, node: Master) -> None:
-    """It says whose, and how to raise it."""
-    ids = node.enqueue({"tenant": "default"}, {"tenant": "default"})
-    limit(node, kind, "default", "concurrency", 1)
-    node.claim()
-    told = explained(node, ids[1])
-    assert told.reason == "limit"
-    assert told.detail == f"the {kind} default runs as many jobs as its limit allows (1 job)"
-    assert f"txqueue limit {kind} default --concurrency N" in told.remedy
-
-
-@pytest.mark.parametrize("kind", ["queue", "tenant"])
-def test_a_rate(kind: str, node: Master) -> None:
-    """It says when the next may start."""
-    ids = node.enqueue({"tenant": "default"}, {"tenant": "default"})
-    limit(node, kind, "default", "rate", 0.01)
-    node.claim()
-    told = explained(node, ids[1])
-    assert told.reason == "rate"
-    assert told.detail.startswith(f"the {kind} default may start only 0.01 jobs a second; the next")
 
 
 def test_a_groups_rate(node: Master) -> None:
@@ -126,33 +74,6 @@ def test_a_job_before_the_one_that_waits_for_its_groups_rate(node: Master) -> No
     told = explained(node, first)
     assert (told.reason, "0.01 jobs a second" in told.detail) == ("rate", True)
     assert f"job {first}" in explained(node, ids[1]).detail
-
-
-@pytest.mark.parametrize(
-    ("kind", "remedy"),
-    [
-        ("queue", "txqueue resume default"),
-        ("tenant", "txqueue resume --tenant default"),
-        ("group", "txqueue resume --group default"),
-    ],
-)
-def test_a_pause(kind: str, remedy: str, node: Master) -> None:
-    """It says what is paused and how to resume it, before and after a claim met the job."""
-    (job_id,) = node.enqueue({"tenant": "default", "group": "default"})
-    node.value("select txqueue.pause(%s, 'default', 'me')", kind)
-    for _ in range(2):
-        told = explained(node, job_id)
-        assert (told.reason, told.remedy) == ("pause", remedy)
-        assert told.detail == f"the {kind} default is paused"
-        assert node.claimed_ids() == []
-
-
-def test_a_type_that_no_node_has_published(node: Master) -> None:
-    """It says which."""
-    job_id = node.value("select txqueue.enqueue('unknown.type', '{}')")
-    told = explained(node, job_id)
-    assert told.reason == "unknown_type"
-    assert told.detail == "no node has ever registered the work type unknown.type"
 
 
 def test_no_capable_node(node: Master) -> None:
@@ -192,51 +113,6 @@ def test_a_node_that_may_not_claim(node: Master) -> None:
         assert told.reason == "no_worker"
         assert told.detail.endswith(f": the database refuses its claims: {refused['said']}")
         assert told.remedy.startswith(remedy)
-
-
-@pytest.mark.parametrize(
-    ("report", "why"),
-    [
-        ({"workers": 0, "unable": 0}, "no worker process runs"),
-        (
-            {"workers": 0, "unable": 0, "closed": {"starting": 2}},
-            "its workers are starting: the application is being imported",
-        ),
-        (
-            {"workers": 2, "unable": 2},
-            "of 2 workers 2 blocked: a handler does not return, or the process is stopped",
-        ),
-        (
-            {"workers": 2, "unable": 1, "closed": {"stuck": 2}},
-            "of 2 workers 2 stuck: handlers of ended runs fill the threads",
-        ),
-        ({"workers": 2, "unable": 1}, None),
-        ({}, None),
-    ],
-)
-def test_no_worker(node: Master, report: dict[str, Any], why: str | None) -> None:
-    """A node without a worker that can start the job claims none."""
-    (job_id,) = node.enqueue({})
-    node.cursor.execute("update txqueue.node_info set report = %s", (json.dumps(report),))
-    told = explained(node, job_id)
-    if why is None:
-        assert told.reason == "next"
-    else:
-        start = "start it yet" if "starting" in why else "start a job"
-        detail = f"no worker of the nodes that could run it (node) can {start}: {why}"
-        assert (told.reason, told.detail) == ("no_worker", detail)
-
-
-def test_a_suspect(node: Master) -> None:
-    """It says that such jobs run apart, and which of them go first."""
-    first, second = node.enqueue({}, {})
-    node.cursor.execute("update txqueue.job_ready set deaths = 2")
-    assert explained(node, first).reason == "next"
-    told = explained(node, second)
-    assert (told.reason, told.detail.split("; ")[1]) == ("suspect", "1 such job goes first")
-    room = {"free": 9, "largest": 9, "capacity": 9, "weight": 0, "takes_suspects": False}
-    node.cursor.execute("update txqueue.node_info set report = %s", (json.dumps({"room": room}),))
-    assert "as many such processes as they may" in explained(node, first).detail
 
 
 LOCK_ROW = "select from txqueue.job where job_id = {job} for update"
@@ -302,15 +178,6 @@ async def test_a_session_of_a_node_is_not_named(dsn: str, node: Master, other: M
         assert explained(node, job_id).reason == "next"
 
 
-def test_a_key_that_no_node_has(node: Master) -> None:
-    """A node that defines the type, and cannot decrypt its payloads, is named."""
-    job_id = node.value("select txqueue.enqueue('sealed.kind', '{}')")
-    node.cursor.execute('update txqueue.node_info set report = \'{"keyless": ["sealed.kind"]}\'')
-    told = explained(node, job_id)
-    assert told.reason == "no_key"
-    assert "no node that defines it (node) has TXQUEUE_PAYLOAD_KEY" in told.detail
-
-
 @pytest.mark.parametrize("has_key", [True, False])
 def test_a_payload_in_clear_of_a_type_published_as_encrypted_later(
     node: Master, *, has_key: bool
@@ -337,34 +204,6 @@ def test_a_payload_in_clear_of_a_type_published_as_encrypted_later(
     with Session(node.connection.dsn) as session:
         reasons = Reader(session).find(about_blocked("txqueue")).reasons
         assert "unreadable" not in {each["reason"] for each in reasons}
-
-
-def test_no_free_capacity(node: Master) -> None:
-    """It says how many go first, and how full the emptiest node is."""
-    ids = node.enqueue(*[{} for _ in range(5)])
-    beat(node, 1.0)
-    assert explained(node, ids[0]).reason == "no_free_capacity"
-    told = explained(node, ids[4])
-    assert told.detail == "4 jobs go first, and the least loaded of 1 node is at 100%"
-
-
-def test_a_reserve(node: Master) -> None:
-    """The reserve delays a job of lower priority, and not one of high priority."""
-    limit(node, "queue", "default", "reserve", 0.25)
-    beat(node, 0.8)
-    low, high = node.enqueue({}, {"priority": 7})
-    told = explained(node, low)
-    assert told.reason == "reserve"
-    assert "keeps 25% of each node for priority 7 and up, and the least loaded node is at 80%" in (
-        told.detail
-    )
-    assert explained(node, high).reason == "next"
-
-
-def test_nothing(node: Master) -> None:
-    """A job that is about to be taken is held by nothing."""
-    (job_id,) = node.enqueue({})
-    assert explained(node, job_id).reason == "next"
 
 
 def test_running(node: Master) -> None:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
 import pytest
+from attrs import evolve
 
-from tests.db import explained_states
 from tests.db.explained_future import claimed
 from tests.db.explained_states import State, lies
 from tests.db.explained_world import FAR, World
 from tests.fixtures.databases import Templates, fresh_database
 from txqueue.node.workers.suspects import MOST_PROCESSES
-from txqueue.policy.findings import capacity, explanation, full_nodes, limits
-from txqueue.policy.findings.explanation import judged
-from txqueue.policy.findings.reason import Blocker, Gravity
+from txqueue.policy.findings.reason import Gravity
 
 WORLDS, STATES = 3, 80
-Mutate = Callable[[pytest.MonkeyPatch], None]
 
 
 @pytest.fixture(scope="module")
@@ -39,72 +37,6 @@ def world(dsn18: str, templates: Templates) -> Iterator[World]:
 def test_explanations_are_true(states: list[State]) -> None:
     """What needs no act runs by itself, what needs one does not, and what is next is claimed."""
     assert list(islice(lies(states), 3)) == []
-
-
-def without(module: Any, name: str) -> Mutate:
-    """Have nothing found by one function."""
-
-    def mutate(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(module, name, lambda *_: iter(()))
-
-    return mutate
-
-
-def without_wait(reason: str) -> Mutate:
-    """Have jobs that wait for something taken for ready ones."""
-
-    def mutate(patch: pytest.MonkeyPatch) -> None:
-        patch.setitem(explanation._WAITING_FOR, reason, explanation._ready)
-
-    return mutate
-
-
-def without_pauses_of(kind: str) -> Mutate:
-    """Have the pauses and limits of one kind overlooked."""
-    found = limits.held_back
-
-    def mutate(patch: pytest.MonkeyPatch) -> None:
-        def others(facts: Any, its: str) -> Iterator[Any]:
-            return iter(()) if its == kind else found(facts, its)
-
-        patch.setattr(limits, "held_back", others)
-
-    return mutate
-
-
-def believing(**facts: Any) -> Mutate:
-    """Have each node believed to be otherwise than it is."""
-    found = judged
-
-    def mutate(patch: pytest.MonkeyPatch) -> None:
-        def mistaken(its: Any) -> Any:
-            nodes = [{**node, **facts} for node in its["nodes"]]
-            return found({**its, "nodes": nodes, "is_published": True})
-
-        patch.setattr(explained_states, "judged", mistaken)
-
-    return mutate
-
-
-def without_rates(patch: pytest.MonkeyPatch) -> None:
-    """Have the rates of queues overlooked."""
-    found = limits.held_back
-
-    def others(facts: Any, kind: str) -> Iterator[Any]:
-        return (each for each in found(facts, kind) if each.reason != "rate")
-
-    patch.setattr(limits, "held_back", others)
-
-
-def without_reserve(patch: pytest.MonkeyPatch) -> None:
-    """Have the reserves of queues overlooked."""
-    for module in (capacity, full_nodes):
-        patch.setattr(module, "kept_weight", lambda *_: 0)
-
-
-def with_room(patch: pytest.MonkeyPatch) -> None:
-    """Have each node believed to have room for any job."""
-    patch.setattr(full_nodes, "fits", lambda *_: True)
 
 
 def blocked(world: World) -> None:
@@ -166,7 +98,7 @@ def locked(world: World) -> None:
     other.execute("select pg_sleep(1)")
 
 
-def one_runs(world: World, *jobs: dict[str, Any], capacity: int = 1) -> None:
+def one_runs(world: World, jobs: Sequence[dict[str, Any]] = ({}, {}), capacity: int = 1) -> None:
     """Jobs of which a node has claimed as many as it may."""
     node = world.node(capacity=capacity)
     world.put(*jobs)
@@ -188,15 +120,14 @@ def one_follows(world: World) -> None:
 def limited(world: World, limit: str) -> None:
     """A queue with a limit, of which a node has claimed what it may."""
     world.session.value(f"select txqueue.set_limit('queue', 'mail', {limit}, 'ann')")
-    one_runs(world, {}, {}, capacity=2)
+    one_runs(world, capacity=2)
 
 
-def blocker_runs(world: World, limit: str = "", **options: str) -> None:
+def blocker_runs(world: World, limit: str) -> None:
     """Jobs of which one may run at a time, and that one blocks its worker, beside an idle one."""
-    if limit:
-        world.session.value(f"select txqueue.set_limit('queue', 'mail', {limit}, 'ann')")
+    world.session.value(f"select txqueue.set_limit('queue', 'mail', {limit}, 'ann')")
     node = world.node(workers=2)
-    world.put(options, options)
+    world.put({}, {})
     claimed(world.session, node)
     [worker] = [each for each in node.regular if each.held]
     world.turn(world.session, node, worker, "blocked")
@@ -209,15 +140,15 @@ def paused(world: World, kind: str, key: str) -> None:
     world.put({"tenant": "t", "group": "g"})
 
 
-def one_waits(world: World, **options: str) -> None:
-    """A job that waits, on an idle node."""
+def one_waits(world: World) -> None:
+    """A job that waits for its moment, on an idle node."""
     world.node()
-    world.put(options)
+    world.put({"not_before": FAR})
 
 
 def one_more(world: World, options: dict[str, Any]) -> None:
     """A job that runs, and one that has come since."""
-    one_runs(world, options, capacity=2)
+    one_runs(world, [options], capacity=2)
     world.put(options)
 
 
@@ -294,52 +225,62 @@ GROUP: Final = {"group": "g"}
 RESERVE: Final = "null, null, null::integer, null, 0.5"
 RATE: Final = "null, 0.001, null::integer, null, null"
 ONE: Final = "1, null, null::integer, null, null"
-IN_TURN: Final = Blocker("limit", "", "")
 UNIQUE: Final = {"unique": "k", "unique_mode": "again"}
-MUTATIONS: Final[dict[str, tuple[Mutate, Callable[[World], None]]]] = {
-    "no worker": (without(capacity, "without_worker"), blocked),
-    "no capable node": (believing(serves=True), unserved),
-    "unknown type": (believing(knows=True), unknown),
-    "no key": (believing(knows=True, lacks_key=False), keyless),
-    "a key that is lost": (believing(lacks_its_key=False), locked_up),
-    "suspects before it": (without(full_nodes, "_suspect"), suspects),
-    "blocked processes for suspects": (
-        lambda patch: patch.setattr(full_nodes, "no_process_for_suspects", lambda *_: None),
-        lambda world: suspects(world, state="blocked"),
-    ),
-    "rate": (without_rates, lambda world: limited(world, RATE)),
-    "locked": (without(limits, "locked"), locked),
-    "threads of ended jobs": (
-        lambda patch: patch.setattr(capacity, "_too_heavy", lambda *_: None),
-        heavy,
-    ),
-    "busy group": (without(limits, "behind_group"), lambda world: one_more(world, GROUP)),
-    "a blocker that holds the limit": (
-        lambda patch: patch.setattr(limits, "_held_by_silent", lambda *_: IN_TURN),
-        lambda world: blocker_runs(world, ONE),
-    ),
-    "no room": (with_room, lambda world: one_runs(world, {}, {})),
-    "jobs before it": (without(full_nodes, "_behind_others"), two_ready),
-    "reserve": (without_reserve, lambda world: limited(world, RESERVE)),
-    "limit": (without(limits, "_at_limit"), lambda world: limited(world, ONE)),
-    "what stops it afterwards": (without(explanation, "_stops"), stopped_later),
-    "paused queue": (without_pauses_of("queue"), lambda world: paused(world, "queue", "mail")),
-    "paused tenant": (without_pauses_of("tenant"), lambda world: paused(world, "tenant", "t")),
-    "paused group": (without_pauses_of("group"), lambda world: paused(world, "group", "g")),
-    "time": (without_wait("time"), lambda world: one_waits(world, not_before=FAR)),
-    "parents": (without_wait("parents"), one_follows),
-    "unique": (without_wait("unique"), lambda world: one_more(world, UNIQUE)),
-}
+SCENES: Final[Sequence[tuple[Callable[[World], None], str, str]]] = (
+    (blocked, "no_worker", "can start a job: of 1 worker 1 blocked"),
+    (heavy, "no_worker", "of the weight of its workers, and its own is 3"),
+    (unserved, "no_capable_node", "no live node serves the queue shop"),
+    (unknown, "unknown_type", "no node has ever registered the work type unknown"),
+    (keyless, "no_key", "no node that defines it (node-1) has TXQUEUE_PAYLOAD_KEY"),
+    (locked_up, "no_key", "no live node has a key that it needs (tried by node-1)"),
+    (suspects, "suspect", "run as many such processes as they may"),
+    (partial(suspects, state="blocked"), "suspect", "all such processes (node-1) are kept by"),
+    (partial(limited, limit=RATE), "rate", "the queue mail may start only 0.001 jobs a second"),
+    (locked, "locked", "has locked the job's row"),
+    (partial(one_more, options=GROUP), "group", "g is busy with job 1 on node node-1 since"),
+    (partial(limited, limit=ONE), "limit", "mail runs as many jobs as its limit allows (1 job)"),
+    (partial(blocker_runs, limit=ONE), "limit", "in workers that do not answer: job"),
+    (one_runs, "no_free_capacity", "it is next, and the least loaded of 1 node is at 100%"),
+    (two_ready, "no_free_capacity", "1 job goes first, and the nodes have room for a weight of 1"),
+    (partial(limited, limit=RESERVE), "reserve", "keeps 50% of each node for priority 7 and up"),
+    (stopped_later, "time", "; after that it does not run: no live node serves the queue shop"),
+    (partial(paused, kind="queue", key="mail"), "pause", "the queue mail is paused"),
+    (partial(paused, kind="tenant", key="t"), "pause", "the tenant t is paused"),
+    (partial(paused, kind="group", key="g"), "pause", "the group g is paused"),
+    (one_waits, "time", "it is not to start before 2100-01-01 00:00:00"),
+    (one_follows, "parents", "it waits until these are done: 1 (ready)"),
+    (partial(one_more, options=UNIQUE), "unique", "waits for job 1, which holds the same unique"),
+)
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS)
-def test_an_overlooked_blocker_is_found(
-    mutation: str, world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("arrange", "reason", "words"), SCENES)
+def test_each_reason_is_told_and_true(
+    arrange: Callable[[World], None], reason: str, words: str, world: World
 ) -> None:
-    """The comparison finds each of these faults of `explain`, and nothing without it."""
-    mutate, arrange = MUTATIONS[mutation]
+    """Of the last job, in words; what then happens to all jobs is as they are explained."""
     arrange(world)
     state = world.state()
     assert list(lies([state])) == []
-    mutate(monkeypatch)
-    assert list(lies([state])) != []
+    told = state.jobs[-1].blocker()
+    assert (told.reason, words in told.detail) == (reason, True), told
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_claimed", "has_ended", "said"),
+    [
+        (["plain"], False, True, "it is not claimed at once"),
+        (["plain"], True, False, "it never runs without an act"),
+        (["pair"], False, True, "it runs without any act"),
+        (["pair"], True, False, "it is claimed at once"),
+    ],
+)
+def test_an_untrue_explanation_is_found(
+    world: World, kinds: list[str], said: str, *, is_claimed: bool, has_ended: bool
+) -> None:
+    """Of a job that the only node may take, and of one that it may not."""
+    world.node(kinds=kinds)
+    world.put({})
+    [job] = world.state().jobs
+    wrong = evolve(job, is_claimed=is_claimed, has_ended=has_ended)
+    [lie] = lies([State([], [wrong])])
+    assert f": {said}: " in lie

@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import os
 from asyncio import Future, Semaphore
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from txqueue.errors import ConfigurationError
 from txqueue.model.job import Job
 from txqueue.standalone.sessions import check_process
 from txqueue.store.enqueueing.encryption import not_in_time
-from txqueue.store.inquiries.jobs import READ_COMMAND, request_text, row_in
 from txqueue.system.clock import unbroken
 
 T = TypeVar("T")
@@ -84,16 +83,3 @@ async def ended_in_time(ending: Future[Job], job_id: int, timeout: float | None)
         if not bound.expired():
             raise
         raise not_in_time(job_id, timeout or 0.0) from None
-
-
-async def read_archive(days: Sequence[Mapping[str, Any]], job_id: int) -> Any:
-    """Return the row of an archived job, which a process of its own reads."""
-    process = await asyncio.create_subprocess_exec(
-        *READ_COMMAND,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=dict(os.environ),
-    )
-    output, errors = await process.communicate(request_text(days, job_id))
-    return row_in(output or errors)

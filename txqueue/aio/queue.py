@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 
 from txqueue.adapters import psycopg as adapter
 from txqueue.aio.connections import AsyncConnections
-from txqueue.aio.environment import AsyncHome, aside, ended_in_time, read_archive, to_the_end
+from txqueue.aio.environment import AsyncHome, aside, ended_in_time, to_the_end
 from txqueue.aio.transaction import AsyncTransaction
 from txqueue.aio.waiting import AsyncEndWaiter
 from txqueue.model.enqueue_options import EnqueueOptions
@@ -49,6 +49,7 @@ from txqueue.store.inquiries.jobs import (
     about_jobs,
     about_one_job,
     archived_job,
+    read_archived,
     with_attempts,
 )
 
@@ -323,7 +324,7 @@ class Queue:
         days = await self._find(about_archived_days(self._schema, job_id))
         if not days:
             return None
-        return archived_job(await read_archive(days, job_id))
+        return archived_job(await aside(read_archived, days, job_id))
 
     async def _jobs_of(self, job_ids: Sequence[int], states: Iterable[State] = FINAL) -> list[Job]:
         return await self._find(about_jobs(self._schema, job_ids, states))

@@ -2,7 +2,7 @@
 
 Without an argument it does what ``txqueue archive`` does. With ``job`` it reads a question as JSON
 from its standard input, and prints the archived job as JSON: see
-`txqueue.store.reads.archive_process`.
+`txqueue.store.inquiries.jobs.read_archived`.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Semaphore
 from typing import Any, TypeVar
@@ -15,7 +14,6 @@ from typing import Any, TypeVar
 from txqueue.model.job import Job
 from txqueue.standalone.sessions import check_process
 from txqueue.store.enqueueing.encryption import not_in_time
-from txqueue.store.inquiries.jobs import READ_COMMAND, request_text, row_in
 
 T = TypeVar("T")
 
@@ -67,10 +65,3 @@ def ended_in_time(ending: Future[Job], job_id: int, timeout: float | None) -> Jo
         return ending.result(timeout)
     except TimeoutError:
         raise not_in_time(job_id, timeout or 0.0) from None
-
-
-def read_archive(days: Sequence[Mapping[str, Any]], job_id: int) -> Any:
-    """Return the row of an archived job, which a process of its own reads."""
-    text, env = request_text(days, job_id), dict(os.environ)
-    found = subprocess.run(READ_COMMAND, input=text, capture_output=True, check=False, env=env)
-    return row_in(found.stdout or found.stderr)

@@ -46,10 +46,11 @@ from txqueue.store.inquiries.jobs import (
     about_jobs,
     about_one_job,
     archived_job,
+    read_archived,
     with_attempts,
 )
 from txqueue.sync.connections import BlockingConnections
-from txqueue.sync.environment import BlockingHome, aside, ended_in_time, read_archive, to_the_end
+from txqueue.sync.environment import BlockingHome, aside, ended_in_time, to_the_end
 from txqueue.sync.transaction import BlockingTransaction
 from txqueue.sync.waiting import BlockingEndWaiter
 
@@ -317,7 +318,7 @@ class Queue:
         days = self._find(about_archived_days(self._schema, job_id))
         if not days:
             return None
-        return archived_job(read_archive(days, job_id))
+        return archived_job(aside(read_archived, days, job_id))
 
     def _jobs_of(self, job_ids: Sequence[int], states: Iterable[State] = FINAL) -> list[Job]:
         return self._find(about_jobs(self._schema, job_ids, states))

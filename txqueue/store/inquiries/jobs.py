@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -80,9 +81,6 @@ def with_attempts(schema: str, job: Job) -> Inquiry[Job]:
     return evolve(job, attempts=tuple(Attempt(**row) for row in rows))
 
 
-READ_COMMAND: Final = (sys.executable, "-m", "txqueue.archive", "job")
-"""Reads a request, and prints the answer; a process, as Parquet takes CPU and a large library."""
-
 _MOMENTS: Final = (
     *("rank", "not_before", "not_after", "enqueued_at", "assigned_at", "started_at"),
     *("finished_at", "failed_at"),
@@ -109,27 +107,23 @@ def about_archived_days(schema: str, job_id: int) -> Inquiry[Rows]:
     )
 
 
-def request_text(days: Sequence[Mapping[str, Any]], job_id: int) -> bytes:
-    """Return the request for a job.
+def read_archived(days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, Any] | None:
+    """Return all columns of an archived job, JSON as text; None if none of the days has it.
+
+    It blocks while another process reads them, as Parquet takes CPU and a large library.
 
     Args:
         days: The days to search, from `about_archived_days`.
         job_id: The job's number.
-    """
-    plain = [{**day, "day": day["day"].isoformat()} for day in days]
-    return json.dumps({"days": plain, "job_id": job_id}).encode()
-
-
-def row_in(output: bytes) -> dict[str, Any] | None:
-    """Return all columns of an archived job, JSON as text; None if none of the days has it.
-
-    Args:
-        output: What the process has printed.
 
     Raises:
         ArchiveUnavailable: When the archive cannot be read, or not by this installation.
     """
-    answer = _parsed(output)
+    plain = [{**day, "day": day["day"].isoformat()} for day in days]
+    request = json.dumps({"days": plain, "job_id": job_id}).encode()
+    command = (sys.executable, "-m", "txqueue.archive", "job")
+    found = subprocess.run(command, input=request, capture_output=True, check=False)
+    answer = _parsed(found.stdout or found.stderr)
     if "error" in answer:
         raise ArchiveUnavailable(*answer["error"])
     row: dict[str, Any] | None = answer["job"]
