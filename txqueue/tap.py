@@ -100,7 +100,7 @@ class Options(usage.Options):
         self["dsn"] = []
         self.nodes: list[NodeSettings] = []
         self.dashboard: Any = None
-        self.metrics: Any = None
+        self.metrics: Endpoint | None = None
         self.health: Endpoint | None = None
         self.service_manager: ServiceManager | None = None
 
@@ -171,9 +171,10 @@ class Options(usage.Options):
             databases = named_databases(dsns, self.nodes[0].schema)
             self.dashboard = dashboard_settings(settings, databases, web)
         if (metrics := _endpoint(settings, "metrics")) is not None:
-            from txqueue.metrics.service import metrics_settings
+            from txqueue.metrics.service import check_metrics
 
-            self.metrics = metrics_settings(self.nodes[0].dsn, self.nodes[0].schema, metrics)
+            check_metrics(metrics)
+        self.metrics = metrics
 
 
 def makeService(options: Options) -> MultiService:
@@ -212,8 +213,9 @@ def _surfaces(reactor: Any, options: Options, nodes: list[Node]) -> Iterator[Any
     if options.metrics is not None:
         from txqueue.metrics.service import Metrics
 
-        names = [node.name for node in options.nodes]
-        yield Metrics(reactor, options.metrics, dict(zip(names, nodes, strict=True)))
+        names, first = [node.name for node in options.nodes], options.nodes[0]
+        nodes_by_name = dict(zip(names, nodes, strict=True))
+        yield Metrics(reactor, options.metrics, first.dsn, first.schema, nodes_by_name)
 
 
 def _with_reports(

@@ -4,20 +4,14 @@ Each step is an act of an application, a node or an operator. Then all jobs that
 explained, and in a transaction that is rolled back all nodes go on without any further act: they
 claim until nothing is left to claim, jobs end, and time passes, until nothing changes any more.
 What `explain` has said must fit both.
-
-As a program, it does so for many states: python -m tests.db.explained_world --states 100000
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import random
-import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
 from typing import Any, Final
 
 from tests.db.explained_future import (
@@ -30,12 +24,10 @@ from tests.db.explained_future import (
     let_all_end,
 )
 from tests.db.explained_nodes import CLOSED, HeldWorker, ModelledNode
-from tests.db.explained_states import Explained, State, lies
-from txqueue.embedded import EmbeddedServer
+from tests.db.explained_states import Explained, State
 from txqueue.policy.findings.explanation import judged
 from txqueue.policy.findings.reason import Gravity
 from txqueue.policy.placement.room import Room
-from txqueue.store.schema.migrations import migrate
 
 __all__ = ["World"]
 
@@ -393,37 +385,3 @@ class World:
             self.session.connection.rollback()
             self.session.connection.autocommit = True
             self.session.restore(kept)
-
-
-def soak() -> int:
-    """Go through many states on a server of its own; print what is untrue, and a sum."""
-    parser = argparse.ArgumentParser(description=soak.__doc__)
-    parser.add_argument("--states", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--world", type=int, default=250, help="states before a new beginning")
-    given = parser.parse_args()
-    seen: Counter[str] = Counter()
-    untrue = exempt = number = 0
-    # Nothing is analyzed meanwhile, as statistics change plans, and a world's tables are small.
-    with EmbeddedServer(settings={"fsync": "off", "autovacuum": "off"}) as dsn:
-        migrate(dsn)
-        for seed in count(given.seed):
-            world = World(dsn, seed)
-            for place, state in enumerate(world.states(given.world)):
-                seen.update(job.blocker().reason for job in state.jobs)
-                exempt += sum(job.is_exempt() for job in state.jobs)
-                for lie in lies([state]):
-                    untrue += 1
-                    print(f"seed {seed}, state {place}: {lie}", flush=True)
-            world.session.close()
-            number += given.world
-            sums = f"{seen.total():,} explanations, {exempt} exempt, {untrue} untrue"
-            print(f"{number:,} states, {sums}", flush=True)
-            if number >= given.states:
-                print(dict(seen))
-                return 1 if untrue else 0
-    raise AssertionError("numbers do not end")
-
-
-if __name__ == "__main__":
-    sys.exit(soak())

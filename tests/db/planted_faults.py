@@ -15,8 +15,8 @@ __all__ = ["HEALTHY", "OF_SECONDS", "PLANTS", "Plant", "execute", "opened", "pla
 NODE: Final = (
     "insert into txqueue.node_info (name, hostname, pid, incarnation, lease, capacity, queues,"
     " work_types, heartbeat_at, version) values ('{name}', 'host', 7,"
-    " nextval('txqueue.incarnation'), '1 h', 100, '{queues}', '{types}',"
-    " now() - interval '{silent}', '{version}')"
+    " nextval('txqueue.incarnation'), '1 h', 100, '{{default}}', '{{test.kind}}', now(),"
+    " '{version}')"
 )
 TYPE: Final = "insert into txqueue.work_type values ('test.kind', 'default', 4, 1)"
 JOB: Final = "select txqueue.enqueue('test.kind', '{}')"
@@ -28,15 +28,9 @@ RELOAD: Final = "select pg_reload_conf(), pg_sleep(0.3)"
 TODAY: Final = "to_char(now() at time zone 'UTC', 'YYYYMMDD')"
 
 
-def node(
-    name: str = "n1",
-    queues: str = "{default}",
-    types: str = "{test.kind}",
-    silent: str = "0 s",
-    version: str = "1",
-) -> str:
+def node(name: str = "n1", version: str = "1") -> str:
     """Return the statement that registers a node."""
-    return NODE.format(name=name, queues=queues, types=types, silent=silent, version=version)
+    return NODE.format(name=name, version=version)
 
 
 def setting(name: str, value: str) -> tuple[Sequence[str], Sequence[str]]:
@@ -281,7 +275,6 @@ PLANTS: Final = (
         ("select pg_drop_replication_slot('forgotten')",),
         exits=0,
     ),
-    Plant("dead-nodes", "node n2 is dead", (node("n2", silent="2 h"),), exits=0),
     Plant(
         "refused-statements",
         "refuses statements of node n2: permission denied for function complete",
@@ -289,24 +282,6 @@ PLANTS: Final = (
             node("n2"),
             'update txqueue.node_info set report = \'{"may_claim": true, "refused":'
             ' {"sqlstate": "42501", "said": "permission denied for function complete"}}\''
-            " where name = 'n2'",
-        ),
-    ),
-    Plant(
-        "running-workers",
-        "no worker process of node n2 runs",
-        (
-            node("n2"),
-            "update txqueue.node_info set started_at = heartbeat_at - interval '1 hour',"
-            """ report = '{"workers": 0}' where name = 'n2'""",
-        ),
-    ),
-    Plant(
-        "unable-workers",
-        "1 worker of node n2 can start no job",
-        (
-            node("n2"),
-            """update txqueue.node_info set report = '{"workers": 1, "unable": 1}'"""
             " where name = 'n2'",
         ),
     ),
@@ -322,15 +297,6 @@ PLANTS: Final = (
         exits=0,
     ),
     Plant("node-versions", "1 (n1); 2 (n2)", (node("n2", version="2"),), exits=0),
-    Plant(
-        "application-versions",
-        "different versions of the application: aa (n1); bb (n1)",
-        (
-            'update txqueue.node_info set report = \'{"applications": ["aa", "bb"]}\''
-            " where name = 'n1'",
-        ),
-        exits=0,
-    ),
     Plant(
         "unforked-workers",
         "importing the application started a thread (exporter)",

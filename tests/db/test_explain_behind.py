@@ -45,29 +45,6 @@ def test_jobs_that_claims_pass_over_do_not_go_first(
     assert explained(node, job_id).detail.startswith("it is next")
 
 
-def test_a_limit_that_jobs_keep_whose_workers_do_not_answer(node: Master) -> None:
-    """Nothing starts in its turn then: the jobs are named, with what ends them."""
-    node.value("select txqueue.set_limit('queue', 'default', 1, null, null, null, null, 'ann')")
-    running, job_id = node.enqueue({}, {})
-    node.claim()
-    assert explained(node, job_id).remedy.startswith("nothing: it starts when one of them ends")
-    node.reports(workers=2, closed={"blocked": 1}, blocking=[running], maybe_blocking=[], beside={})
-    told = explained(node, job_id)
-    assert told.detail.endswith(f"(1 job), in workers that do not answer: job {running}")
-    assert told.remedy.startswith(f"see: txqueue explain {running}; to allow more: txqueue limit")
-
-
-def blocks(node: Master, *ids: int) -> None:
-    """Report, as a heartbeat does, that each of these jobs blocks a worker."""
-    node.reports(
-        workers=len(ids) + 1,
-        closed={"blocked": len(ids)},
-        blocking=list(ids),
-        maybe_blocking=[],
-        beside={},
-    )
-
-
 def test_urgent_jobs_of_a_reserve_go_before_those_of_a_tenant(node: Master) -> None:
     """Though they rank behind: they have the turn of the jobs without a tenant, too."""
     first, later = node.enqueue({"tenant": "ann"}, {"tenant": "ann", "priority": 7})

@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, Final
 
-from attrs import field, frozen
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from twisted.internet.defer import Deferred
@@ -27,23 +26,8 @@ from txqueue.wire.http_server import BoundedServer, HttpService, QuietSite
 from txqueue.wire.pipe import DescriptorGuard
 
 
-@frozen
-class MetricsSettings:
-    """The settings of the metrics.
-
-    Attributes:
-        dsn: A libpq URI or keyword string.
-        schema: The name of the schema.
-        endpoint: Where they are served.
-    """
-
-    dsn: str = field(repr=False)
-    schema: str
-    endpoint: Endpoint
-
-
-def metrics_settings(dsn: str, schema: str, endpoint: Endpoint) -> MetricsSettings:
-    """Return the settings of the metrics.
+def check_metrics(endpoint: Endpoint) -> None:
+    """Check that metrics can be served.
 
     Raises:
         ConfigurationError: When prometheus_client is not installed, or the endpoint is in use.
@@ -53,7 +37,6 @@ def metrics_settings(dsn: str, schema: str, endpoint: Endpoint) -> MetricsSettin
             "metrics need prometheus_client", "run: pip install 'txqueue[metrics]'"
         )
     endpoint.ensure_free("choose another --metrics")
-    return MetricsSettings(dsn, schema, endpoint)
 
 
 _log = Logger()
@@ -113,28 +96,32 @@ class Metrics(HttpService):
 
     Args:
         reactor: Listens, and times the queries.
-        settings: The settings.
+        endpoint: Where they are served.
+        dsn: A libpq URI or keyword string.
+        schema: The name of the schema.
         nodes: The nodes of this process by name.
     """
 
-    def __init__(self, reactor: Any, settings: MetricsSettings, nodes: Mapping[str, Node]) -> None:
+    def __init__(
+        self, reactor: Any, endpoint: Endpoint, dsn: str, schema: str, nodes: Mapping[str, Node]
+    ) -> None:
         root = resource.Resource()
         root.putChild(b"metrics", _Page(self))
         site = QuietSite(root, reactor=reactor, timeout=_IDLE)
         guard = DescriptorGuard(has_spare_descriptors)
         served = BoundedServer(site, _MOST_CONNECTED, guard)
-        super().__init__(reactor, settings.endpoint, served, "the server of metrics")
+        super().__init__(reactor, endpoint, served, "the server of metrics")
         self._nodes = nodes
         self._pool = ConnectionPool(
             reactor,
-            settings.dsn,
+            dsn,
             1,
             "txqueue metrics",
             patience=_PATIENCE + 3.0,
             any_moment=True,
         )
-        operations = Operations(self._pool, settings.schema, patience=_PATIENCE)
-        self._reader = InstallationReader(reactor, operations, settings.schema)
+        operations = Operations(self._pool, schema, patience=_PATIENCE)
+        self._reader = InstallationReader(reactor, operations, schema)
 
     def stopService(self) -> Deferred[None]:
         """Stop listening, and close the connection to the database."""

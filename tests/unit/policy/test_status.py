@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from txqueue.policy.findings.catalogue import MOST_WARNED, warnings
+from txqueue.policy.findings.catalogue import warnings
 from txqueue.policy.findings.status import (
     LiveJobs,
     Rest,
@@ -266,18 +266,6 @@ def test_sentences_about_one_thing_are_in_the_singular() -> None:
         " limit of 1; new ones are refused until there are fewer than 1",
         "1 of the schedules is without their last job, such as s",
     }
-
-
-def test_warnings_of_a_kind_are_few() -> None:
-    """However many queues and types there are: one warning says how many more there are."""
-    rows = [row(f"q{each:03}", "ready", 2, work_type=f"t{each:03}") for each in range(100)]
-    rest = Rest(99_900, {"ready": 99_900, "failed": 7})
-    found = warned(live_of(*rows, other_queues=rest, other_types=rest))
-    assert len(found) < 3 * (MOST_WARNED + 2)
-    more = [each for each in found if "more like those" in each["what"]]
-    assert more[0]["kind"] == "unserved_queue"
-    assert more[0]["what"] == "and 81 more like those before"
-    assert not any("q0" in text or "t0" in text for each in more for text in each.values())
 
 
 def test_the_names_left_out_are_counted_with_their_jobs() -> None:
