@@ -22,8 +22,8 @@ from txqueue.errors import ArchiveUnavailable, JobFailed, JobNotFound
 from txqueue.model.job import State
 from txqueue.node.operators.endpoint import AdminHandlers
 from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.inquiries.operations import ArchiveProcess
 from txqueue.store.inquiries.reader import Session
-from txqueue.store.reads.archive_process import ArchiveProcess
 
 SPAN = ("--from", "2020-01-01", "--to", "2020-01-02")
 CANCELLED = """

@@ -41,9 +41,8 @@ from txqueue.store.inquiries.jobs import (
     repeat_call,
     with_attempts,
 )
-from txqueue.store.inquiries.operations import find
+from txqueue.store.inquiries.operations import ArchiveProcess, find
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.store.schedules import Schedules, job_of
 from txqueue.store.schema.files import checked_name
 from txqueue.system.clock import in_asyncio

@@ -48,8 +48,8 @@ from txqueue.store.driver.errors import RefusedStatements
 from txqueue.store.driver.listener import Listener
 from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.driver.session_bounds import of_a_master
+from txqueue.store.inquiries.operations import ArchiveProcess
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.store.schedules import MOST_CHECKS, Schedules
 
 # One connection each for claims, completions, long outcomes and other statements, opened when it is

@@ -18,9 +18,8 @@ from txqueue.errors import DatabaseUnavailable, TxqueueError
 from txqueue.model.operator_acts import signed
 from txqueue.store.driver.connection_pool import Semaphore
 from txqueue.store.inquiries.inquiry import Inquiry
-from txqueue.store.inquiries.operations import Operations
+from txqueue.store.inquiries.operations import ArchiveProcess, Operations
 from txqueue.store.operator_arguments import prepared
-from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.store.reads.queue_state import about_clock, about_identity
 from txqueue.web.logins import STRANGER, Logins, Notices
 from txqueue.web.messages import NOTICE, PageRequest, Reply, html, redirect

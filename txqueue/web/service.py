@@ -8,8 +8,7 @@ from attrs import evolve, frozen
 from twisted.internet.defer import Deferred
 
 from txqueue.store.driver.connection_pool import ConnectionPool
-from txqueue.store.inquiries.operations import Operations
-from txqueue.store.reads.archive_process import ArchiveProcess
+from txqueue.store.inquiries.operations import ArchiveProcess, Operations
 from txqueue.system.descriptors import has_spare_descriptors
 from txqueue.web.acts import acting_routes
 from txqueue.web.changes import Changes

@@ -1,5 +1,5 @@
 """Runs operators' queries and acts on a node: over a pool of connections, with time limits, few at
-a time.
+a time; and reads archived jobs beside the reactor.
 
 A node has few connections: queries use one of them, acts another.
 """
@@ -11,12 +11,16 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
+from attrs import frozen
+from twisted.internet.threads import deferToThreadPool
+
 from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.model.operator_acts import ACTS, ValueKind
 from txqueue.store.driver.connection_pool import ConnectionPool, Semaphore
 from txqueue.store.driver.errors import answered
 from txqueue.store.driver.session_bounds import TO_READ
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, aanswer
+from txqueue.store.inquiries.jobs import read_archived
 
 T = TypeVar("T")
 
@@ -165,3 +169,21 @@ def _call(schema: str, name: str) -> str:
         for value in ACTS[name].takes
     ]
     return f"{schema}.{name}({', '.join([*arguments, 'who => %s'])})"
+
+
+@frozen
+class ArchiveProcess:
+    """Waits in a thread for the process that answers a question.
+
+    Args:
+        reactor: Has the threads.
+    """
+
+    _reactor: Any
+
+    async def job(self, days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, Any] | None:
+        """Return all columns of an archived job; see `read_archived`."""
+        if not days:
+            return None
+        pool = self._reactor.getThreadPool()
+        return await deferToThreadPool(self._reactor, pool, read_archived, days, job_id)

@@ -15,8 +15,7 @@ from txqueue.policy.findings.reason import DAMAGE_REMEDY
 from txqueue.store.inquiries.jobs import about_archived_days
 from txqueue.store.reads import job_details
 from txqueue.store.reads.queue_state import about_clock
-from txqueue.store.reads.relations import about_relatives
-from txqueue.store.reads.steps import about_steps
+from txqueue.store.reads.steps import about_relatives, about_steps
 from txqueue.web.messages import Reply
 from txqueue.web.page_services import PageVisit, found_or
 from txqueue.web.relations import relations

@@ -23,7 +23,7 @@ from txqueue.errors import AdminRefused, DatabaseUnavailable, Refused
 from txqueue.model.assignment import CancelledJob
 from txqueue.node.operators.endpoint import AdminHandlers
 from txqueue.store.driver.side_by_side import PART, PLACE
-from txqueue.store.reads.archive_process import ArchiveProcess
+from txqueue.store.inquiries.operations import ArchiveProcess
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.pipe import Pipe
 
