@@ -47,26 +47,34 @@ class Plant:
 
     check: str
     says: str
+    exits: int
     sql: Sequence[str] = ()
     undo: Sequence[str] = ()
     held: Sequence[str] = ()
-    exits: int = 1
-    label: str = ""
 
     def __str__(self) -> str:
-        return f"{self.check}-{self.label}" if self.label else self.check
+        return self.check
 
 
-def of_server(check: str, name: str, value: str, says: str, exits: int = 1) -> Plant:
+def fault(check: str, says: str, *sql: str, **more: Sequence[str]) -> Plant:
+    """Return what ends the command with 1."""
+    return Plant(check, says, 1, sql, **more)
+
+
+def warning(check: str, says: str, *sql: str, **more: Sequence[str]) -> Plant:
+    """Return what ends it with 0."""
+    return Plant(check, says, 0, sql, **more)
+
+
+def of_server(check: str, name: str, value: str, says: str) -> Plant:
     """Return the fault of a setting of the server."""
     change, undo = setting(name, value)
-    return Plant(check, says, change, undo, exits=exits, label=name)
+    return Plant(check, says, 1, change, undo)
 
 
 def of_database(check: str, name: str, value: str, says: str, exits: int = 1) -> Plant:
     """Return the fault of a setting of the test's database."""
-    change = f"alter database {{db}} set {name} = {value}"
-    return Plant(check, says, (change,), exits=exits, label=name)
+    return Plant(check, says, exits, (f"alter database {{db}} set {name} = {value}",))
 
 
 PLANTS: Final = (
@@ -79,310 +87,233 @@ PLANTS: Final = (
     of_server("autovacuum", "autovacuum", "off", "autovacuum is off"),
     of_database("track-counts", "track_counts", "off", "track_counts is off"),
     of_database("idle-limit", "idle_in_transaction_session_timeout", "'2s'", "is 2.0 s", 0),
-    Plant(
-        "connections", "of 2 connections", ("alter database {db} connection limit 2",), held=("",)
-    ),
-    Plant(
+    fault("connections", "of 2 connections", "alter database {db} connection limit 2", held=("",)),
+    warning(
         "notification-queue",
         "% full",
+        "select pg_notify('slow', n || repeat('x', 7900)) from generate_series(1, 30) as n",
         held=("listen slow", "begin", "select 1"),
-        sql=("select pg_notify('slow', n || repeat('x', 7900)) from generate_series(1, 30) as n",),
-        exits=0,
     ),
-    Plant(
+    fault(
         "schema-version",
         "too new",
-        ("insert into txqueue.migration (number, name, serves) values (999, 'x', 999)",),
-        label="newer",
+        "insert into txqueue.migration (number, name, serves) values (999, 'x', 999)",
     ),
-    Plant(
-        "schema-version",
-        "this txqueue needs",
-        ("delete from txqueue.migration where number > 10",),
-        label="older",
+    fault(
+        "schema-version", "this txqueue needs", "delete from txqueue.migration where number > 10"
     ),
-    Plant("functions", "next_job", ("drop function txqueue.next_job",)),
-    Plant(
+    fault("functions", "next_job", "drop function txqueue.next_job"),
+    warning(
         "functions",
         "functions differ from those of this release: is_live_job",
-        (
-            "create or replace function txqueue.is_live_job(its_job_id bigint) returns boolean"
-            " language sql stable set search_path = txqueue, pg_temp as 'select true'",
-        ),
-        exits=0,
-        label="other",
+        "create or replace function txqueue.is_live_job(its_job_id bigint) returns boolean"
+        " language sql stable set search_path = txqueue, pg_temp as 'select true'",
     ),
-    Plant(
-        "functions",
-        "missing: enqueue(text,jsonb)",
-        ("drop function txqueue.enqueue(text, jsonb)",),
-        label="overload",
+    fault(
+        "functions", "missing: enqueue(text,jsonb)", "drop function txqueue.enqueue(text, jsonb)"
     ),
     *(
-        Plant(
+        warning(
             "functions",
             "functions differ from those of this release: enqueue(text,jsonb)",
-            (f"alter function txqueue.enqueue(text, jsonb) {change}",),
-            exits=0,
-            label=change.replace(" ", "_"),
+            f"alter function txqueue.enqueue(text, jsonb) {change}",
         )
         for change in ("security invoker", "reset search_path", "set jit = on")
     ),
-    Plant(
+    warning(
         "functions",
         "functions differ from those of this release: rotate",
-        (
-            "drop function txqueue.rotate",
-            "create function txqueue.rotate(point) returns int language sql as 'select 1'",
-            "revoke execute on function txqueue.rotate from public",
-            "grant execute on function txqueue.rotate to txqueue_worker",
-        ),
-        exits=0,
-        label="arguments",
+        "drop function txqueue.rotate",
+        "create function txqueue.rotate(point) returns int language sql as 'select 1'",
+        "revoke execute on function txqueue.rotate from public",
+        "grant execute on function txqueue.rotate to txqueue_worker",
     ),
-    Plant("functions", "live_tenants", ("drop view txqueue.live_tenants",), label="view"),
-    Plant("objects", "table seen_key", ("drop table txqueue.seen_key",)),
-    Plant(
+    fault("functions", "live_tenants", "drop view txqueue.live_tenants"),
+    fault("objects", "table seen_key", "drop table txqueue.seen_key"),
+    fault(
         "objects",
         "the schema lacks column node_info.beats",
-        ("alter table txqueue.node_info drop beats",),
-        label="column",
+        "alter table txqueue.node_info drop beats",
     ),
-    Plant(
-        "objects",
-        "index of job_ready (job_id)",
-        ("drop index txqueue.job_ready_job_id_idx",),
-        label="index",
-    ),
-    Plant("rows", "the schema lacks row of setting", ("delete from txqueue.setting",)),
-    Plant("rows", "row of duty: rotate", ("delete from txqueue.duty",), label="duty"),
-    Plant(
+    fault("objects", "index of job_ready (job_id)", "drop index txqueue.job_ready_job_id_idx"),
+    fault("rows", "the schema lacks row of setting", "delete from txqueue.setting"),
+    fault("rows", "row of duty: rotate", "delete from txqueue.duty"),
+    fault(
         "owners",
         "objects do not belong to the schema's owner postgres: function txqueue.backlog(text)"
         " (pg_monitor)",
-        (
-            "grant create on schema txqueue to pg_monitor",
-            "alter function txqueue.backlog owner to pg_monitor",
-            "revoke create on schema txqueue from pg_monitor",
-        ),
+        "grant create on schema txqueue to pg_monitor",
+        "alter function txqueue.backlog owner to pg_monitor",
+        "revoke create on schema txqueue from pg_monitor",
     ),
-    Plant(
+    fault(
         "indexes",
         "job_failed",
-        (
-            "update pg_index set indisvalid = false where indrelid = 'txqueue.job_failed'::regclass"
-            " and not indisunique and indpred is null",
-        ),
+        "update pg_index set indisvalid = false where indrelid = 'txqueue.job_failed'::regclass"
+        " and not indisunique and indpred is null",
     ),
-    Plant(
+    fault(
         "history-days",
         "job_done_",
-        ("do $$ begin execute 'drop table txqueue.job_done_' || " + TODAY + "; end $$",),
+        "do $$ begin execute 'drop table txqueue.job_done_' || " + TODAY + "; end $$",
     ),
-    Plant(
+    fault(
         "sequences",
         "behind their tables: job_id",
-        (JOB, JOB, "alter sequence txqueue.job_id restart"),
+        JOB,
+        JOB,
+        "alter sequence txqueue.job_id restart",
     ),
-    Plant(
+    warning(
         "dead-rows",
         "unique_job has 300 dead rows",
-        (
-            "insert into txqueue.unique_job select 'x', n, n from generate_series(1, 300) as n",
-            "delete from txqueue.unique_job",
-            "select pg_stat_force_next_flush()",
-            "select 1",
-        ),
-        exits=0,
+        "insert into txqueue.unique_job select 'x', n, n from generate_series(1, 300) as n",
+        "delete from txqueue.unique_job",
+        "select pg_stat_force_next_flush()",
+        "select 1",
     ),
-    Plant(
+    warning(
         "roles",
         "txqueue_worksets",
-        ("alter role txqueue_worksets rename to renamed",),
-        ("alter role renamed rename to txqueue_worksets",),
-        exits=0,
+        "alter role txqueue_worksets rename to renamed",
+        undo=("alter role renamed rename to txqueue_worksets",),
     ),
-    Plant(
+    fault(
         "lacking-rights",
         "the role txqueue_worker lacks rights: execute on next_job()",
-        ("revoke execute on function txqueue.next_job from txqueue_worker",),
+        "revoke execute on function txqueue.next_job from txqueue_worker",
     ),
-    Plant(
-        "lacking-rights",
-        "usage on the schema",
-        ("revoke usage on schema txqueue from txqueue_read",),
-        label="schema",
+    fault(
+        "lacking-rights", "usage on the schema", "revoke usage on schema txqueue from txqueue_read"
     ),
-    Plant(
-        "excess-rights",
-        "insert on control",
-        ("grant insert on txqueue.control to txqueue_read",),
-        exits=0,
+    warning(
+        "excess-rights", "insert on control", "grant insert on txqueue.control to txqueue_read"
     ),
-    Plant(
+    warning(
         "excess-rights",
         "execute on rotate()",
-        ("grant execute on function txqueue.rotate to txqueue_enqueue",),
-        exits=0,
-        label="function",
+        "grant execute on function txqueue.rotate to txqueue_enqueue",
     ),
-    Plant(
+    warning(
         "excess-rights",
         "rolcreaterole",
-        ("alter role txqueue_worker createrole",),
-        ("alter role txqueue_worker nocreaterole",),
-        exits=0,
-        label="attribute",
+        "alter role txqueue_worker createrole",
+        undo=("alter role txqueue_worker nocreaterole",),
     ),
-    Plant("public-rights", "create on the schema", ("grant create on schema txqueue to public",)),
-    Plant(
-        "public-rights",
-        "execute on rotate()",
-        ("grant execute on function txqueue.rotate to public",),
-        label="function",
+    fault("public-rights", "create on the schema", "grant create on schema txqueue to public"),
+    fault(
+        "public-rights", "execute on rotate()", "grant execute on function txqueue.rotate to public"
     ),
-    Plant(
+    warning(
         "channel-readers",
         "have rights to the table node_channel: pg_monitor",
-        ("grant select on txqueue.node_channel to pg_monitor",),
-        exits=0,
+        "grant select on txqueue.node_channel to pg_monitor",
     ),
-    Plant(
+    warning(
         "channel-readers",
         "have rights to the table node_channel: public",
-        ("grant select (channel) on txqueue.node_channel to public",),
-        exits=0,
-        label="column",
+        "grant select (channel) on txqueue.node_channel to public",
     ),
-    Plant(
+    warning(
         "long-transactions",
         "transaction open for",
         held=("begin isolation level repeatable read", "select 1"),
-        exits=0,
     ),
-    Plant("idle-transactions", "idle in a transaction", held=("begin", "select 1"), exits=0),
-    Plant(
+    warning("idle-transactions", "idle in a transaction", held=("begin", "select 1")),
+    warning(
         "prepared-transactions",
         "'forgotten'",
-        held=("begin", "create table txqueue_test()", "prepare transaction 'forgotten'"),
         undo=("rollback prepared 'forgotten'",),
-        exits=0,
+        held=("begin", "create table txqueue_test()", "prepare transaction 'forgotten'"),
     ),
-    Plant(
+    warning(
         "replication-slots",
         "forgotten",
-        ("select pg_create_physical_replication_slot('forgotten', true)",),
-        ("select pg_drop_replication_slot('forgotten')",),
-        exits=0,
+        "select pg_create_physical_replication_slot('forgotten', true)",
+        undo=("select pg_drop_replication_slot('forgotten')",),
     ),
-    Plant(
+    fault(
         "refused-statements",
         "refuses statements of node n2: permission denied for function complete",
-        (
-            node("n2"),
-            'update txqueue.node_info set report = \'{"may_claim": true, "refused":'
-            ' {"sqlstate": "42501", "said": "permission denied for function complete"}}\''
-            " where name = 'n2'",
-        ),
+        node("n2"),
+        'update txqueue.node_info set report = \'{"may_claim": true, "refused":'
+        ' {"sqlstate": "42501", "said": "permission denied for function complete"}}\''
+        " where name = 'n2'",
     ),
-    Plant(
+    warning(
         "unable-workers",
         "keep 3 of its weight of",
-        (
-            node("n2"),
-            'update txqueue.node_info set report = \'{"workers": 1, "left": {"weight": 3,'
-            ' "crowded": 1, "jobs": [4]}, "room": {"free": 1, "largest": 1, "capacity": 4,'
-            ' "attainable": 1, "weight": 0}}\' where name = \'n2\'',
-        ),
-        exits=0,
+        node("n2"),
+        'update txqueue.node_info set report = \'{"workers": 1, "left": {"weight": 3,'
+        ' "crowded": 1, "jobs": [4]}, "room": {"free": 1, "largest": 1, "capacity": 4,'
+        ' "attainable": 1, "weight": 0}}\' where name = \'n2\'',
     ),
-    Plant("node-versions", "1 (n1); 2 (n2)", (node("n2", version="2"),), exits=0),
-    Plant(
+    warning("node-versions", "1 (n1); 2 (n2)", node("n2", version="2")),
+    warning(
         "unforked-workers",
         "importing the application started a thread (exporter)",
-        (
-            node("n2"),
-            "update txqueue.node_info set report ="
-            """ '{"not_forked": "started a thread (exporter)"}' where name = 'n2'""",
-        ),
-        exits=0,
+        node("n2"),
+        "update txqueue.node_info set report ="
+        """ '{"not_forked": "started a thread (exporter)"}' where name = 'n2'""",
     ),
-    Plant(
+    fault(
         "unserved-queues",
         "serves the queue mail, which has 1 job",
-        ("select txqueue.enqueue('test.kind', '{}', queue => 'mail')",),
+        "select txqueue.enqueue('test.kind', '{}', queue => 'mail')",
     ),
-    Plant(
+    fault(
         "unknown-work-types",
         "test.other, which has 1 job",
-        ("select txqueue.enqueue('test.other', '{}')",),
+        "select txqueue.enqueue('test.other', '{}')",
     ),
-    Plant(
+    fault(
         "unknown-work-types",
         "test.other, which has 1 job",
-        (TYPE.replace("kind", "other"), "select txqueue.enqueue('test.other', '{}')"),
-        label="published",
+        TYPE.replace("kind", "other"),
+        "select txqueue.enqueue('test.other', '{}')",
     ),
-    Plant(
+    fault(
         "blocked-jobs",
         "1 job does not run, such as job",
-        (
-            """update txqueue.node_info set report = '{"keyless": ["sealed.kind"]}'""",
-            "select txqueue.enqueue('sealed.kind', '{}')",
-        ),
+        """update txqueue.node_info set report = '{"keyless": ["sealed.kind"]}'""",
+        "select txqueue.enqueue('sealed.kind', '{}')",
     ),
-    Plant(
+    warning(
         "blocked-jobs",
         "every node that could run it is draining: n1",
-        ("update txqueue.node_info set state = 'draining'",),
-        exits=0,
-        label="draining",
+        "update txqueue.node_info set state = 'draining'",
     ),
-    Plant(
+    warning(
         "blocked-jobs",
         "its weight is 100, and no worker has more than 50 free: others wait behind it",
-        (
-            "update txqueue.node_info set load = 0.5",
-            "select txqueue.enqueue('test.kind', '{}', weight => 100, priority => 9)",
-            "update txqueue.job_ready set enqueued_at = now() - interval '2 min',"
-            " not_before = now() - interval '2 min'",
-        ),
-        exits=0,
-        label="heavy",
+        "update txqueue.node_info set load = 0.5",
+        "select txqueue.enqueue('test.kind', '{}', weight => 100, priority => 9)",
+        "update txqueue.job_ready set enqueued_at = now() - interval '2 min',"
+        " not_before = now() - interval '2 min'",
     ),
-    Plant(
+    warning(
         "pauses",
         "the queue default is paused for ",
-        ("select txqueue.pause('queue', 'default', 'ann')",),
-        exits=0,
+        "select txqueue.pause('queue', 'default', 'ann')",
     ),
-    Plant(
+    warning(
         "held-types",
         "held: test.kind on 3c2eecad: KeyError: 'a' (14 of 20)",
-        (
-            """update txqueue.node_info set report = '{"applications": ["3c2eecad"]}'""",
-            "insert into txqueue.version_failure values"
-            " ('3c2eecad', 'test.kind', '1', now(), now(), null, 14, 20, 'KeyError: ''a''')",
-        ),
-        exits=0,
+        """update txqueue.node_info set report = '{"applications": ["3c2eecad"]}'""",
+        "insert into txqueue.version_failure values"
+        " ('3c2eecad', 'test.kind', '1', now(), now(), null, 14, 20, 'KeyError: ''a''')",
     ),
-    Plant(
+    warning(
         "overdue-schedules",
         "nightly is overdue by 1 h",
-        ("update txqueue.schedule set next_due = now() - interval '1 h 5 s'",),
-        exits=0,
+        "update txqueue.schedule set next_due = now() - interval '1 h 5 s'",
     ),
-    Plant(
-        "archive", "/dev/null", ("update txqueue.setting set archive = '/dev/null/days'",), exits=0
-    ),
-    Plant(
+    warning("archive", "/dev/null", "update txqueue.setting set archive = '/dev/null/days'"),
+    warning(
         "payload-keys",
         "TXQUEUE_PAYLOAD_KEY",
-        (
-            "insert into txqueue.work_type values"
-            """ ('test.secret', 'default', 4, 1, '{"encrypted": true}')""",
-        ),
-        exits=0,
+        "insert into txqueue.work_type values"
+        """ ('test.secret', 'default', 4, 1, '{"encrypted": true}')""",
     ),
 )
 
