@@ -98,6 +98,9 @@ def test_a_node_whose_application_is_not_imported() -> None:
     assert worker_obstacle({"workers": 0}) == WorkerObstacle(
         "no worker process runs", False, remedy
     )
+    starting = "its workers are starting: the application is being imported"
+    report = {"workers": 0, "closed": {"starting": 2}}
+    assert worker_obstacle(report) == WorkerObstacle(starting, is_passing=True)
     facts = {"job": HELD, "now": SOON, "nodes": [{"incarnation": 1, "workers": 0}]}
     assert explain(facts).remedy == remedy
 
