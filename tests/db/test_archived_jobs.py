@@ -20,7 +20,7 @@ from tests.waiting import running_reactor
 from txqueue.archive.writing import archive
 from txqueue.errors import ArchiveUnavailable, JobFailed, JobNotFound
 from txqueue.model.job import State
-from txqueue.node.operators.endpoint import AdminHandlers
+from txqueue.node.operators import AdminHandlers
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.operations import ArchiveProcess
 from txqueue.store.inquiries.reader import Session

@@ -14,7 +14,7 @@ from tests.waiting import within
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.metrics.families import installation_families
-from txqueue.node.operators.endpoint import MOST_LISTED
+from txqueue.node.operators import MOST_LISTED
 from txqueue.policy.findings.status import living_first
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads import queue_state

@@ -9,7 +9,7 @@ from attrs import define, frozen
 
 from txqueue.admin.client import Link
 from txqueue.errors import AdminRefused, DatabaseUnavailable, TxqueueError
-from txqueue.node.operators.endpoint import DatabaseHandlers, FindArchived
+from txqueue.node.operators import DatabaseHandlers, FindArchived
 from txqueue.store.inquiries.reader import Session
 from txqueue.wire.admin_commands import checked_arguments
 

@@ -12,7 +12,7 @@ from txqueue.node.arrival.scheduler import ConditionChecks, Scheduler
 from txqueue.node.description import Description
 from txqueue.node.leasing.heartbeats import DatabaseLife, Heartbeats, LeaseKeeper, LeaseProxy
 from txqueue.node.leasing.reconciliation import Reconciliation
-from txqueue.node.operators.endpoint import AdminEndpoint, AdminHandlers
+from txqueue.node.operators import AdminEndpoint, AdminHandlers
 from txqueue.node.peers.handover import Handover
 from txqueue.node.peers.network import PeerNetwork
 from txqueue.node.peers.own_report import LagMeter, OwnReport

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from txqueue.cli.failures import MOST_JOBS, MOST_KINDS
+from txqueue.cli.history import MOST_JOBS, MOST_KINDS
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.output import table
 from txqueue.cli.root import run
@@ -81,7 +81,7 @@ def listed(
     kinds: list[dict[str, Any]],
 ) -> str:
     """List kinds of failure; returns what is printed."""
-    monkeypatch.setattr("txqueue.cli.failures.read", lambda *_: kinds)
+    monkeypatch.setattr("txqueue.cli.history.read", lambda *_: kinds)
     assert run(["failures"], GlobalOptions()) == 0
     return capsys.readouterr().out
 

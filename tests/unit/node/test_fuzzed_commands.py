@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from twisted.protocols import amp
 
 from tests.fixtures.leftovers import LoggedFailures
-from tests.unit.node.operators.test_handlers import ACTS, LOOKS, Line
+from tests.unit.node.test_operators import ACTS, LOOKS, Line
 from txqueue.errors import AdminRefused
 
 texts = st.text(max_size=20) | st.sampled_from([",", "1,x", "9" * 30, "'; drop table job", "-1"])

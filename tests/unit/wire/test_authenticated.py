@@ -14,7 +14,7 @@ from tests.unit.wire.mesh import LIMIT
 from tests.unit.wire.test_peers import issued_with, wrong_authority
 from tests.waiting import running_reactor, within
 from txqueue.errors import NodeUnavailable
-from txqueue.node.operators.endpoint import AdminEndpoint
+from txqueue.node.operators import AdminEndpoint
 from txqueue.node.state.lease import Lifecycle
 from txqueue.policy.health import Health
 from txqueue.wire import guarded_pipes

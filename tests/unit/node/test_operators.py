@@ -21,7 +21,7 @@ from tests.fixtures.leftovers import LoggedFailures
 from tests.unit.node.doubles import Workers, fake, lease_of
 from txqueue.errors import AdminRefused, DatabaseUnavailable, Refused
 from txqueue.model.assignment import CancelledJob
-from txqueue.node.operators.endpoint import AdminHandlers
+from txqueue.node.operators import AdminHandlers
 from txqueue.store.driver.side_by_side import PART, PLACE
 from txqueue.store.inquiries.operations import ArchiveProcess
 from txqueue.wire import admin_commands as wire

@@ -1,1 +1,0 @@
-"""The endpoint of a node for operators and joined applications."""
