@@ -228,40 +228,28 @@ def one_at_most(
         opener: Opens the own transaction of a job.
         committed: Called with a job that its own transaction has completed.
     """
-    return partial(_OnlyOne, opener, committed)
+    return partial(_only_one, opener, committed)
 
 
-@define(eq=False, repr=False)
-class _OnlyOne(AbstractAsyncContextManager[Transaction]):
-    """A run's own transaction, if it has no other."""
-
-    _opener: OpenTransaction
-    _committed: Callable[[RunningJob], None]
-    _job: RunningJob
-    _opened: AbstractAsyncContextManager[Transaction] = field(init=False)
-
-    async def __aenter__(self) -> Transaction:
-        job = self._job
-        _check_first(job)
-        change(job, phase=TransactionPhase.WAITING)
-        try:
-            self._opened = self._opener(job)
-            txn = await self._opened.__aenter__()
-        except BaseException as error:
-            change(job, phase=None)
-            if isinstance(error, DatabaseUnavailable):
-                change(job, unavailable=error)
-            raise
-        change(job, phase=TransactionPhase.OPEN)
-        return txn
-
-    async def __aexit__(self, *error: Any) -> bool | None:
-        try:
-            return await self._opened.__aexit__(*error)
-        finally:
-            change(self._job, phase=None)
-            if self._job.is_completed:
-                self._committed(self._job)
+@asynccontextmanager
+async def _only_one(
+    opener: OpenTransaction, committed: Callable[[RunningJob], None], job: RunningJob
+) -> AsyncIterator[Transaction]:
+    """Open a run's own transaction, if it has no other."""
+    _check_first(job)
+    change(job, phase=TransactionPhase.WAITING)
+    try:
+        async with opener(job) as txn:
+            change(job, phase=TransactionPhase.OPEN)
+            yield txn
+    except DatabaseUnavailable as error:
+        if job.phase is TransactionPhase.WAITING:
+            change(job, unavailable=error)
+        raise
+    finally:
+        change(job, phase=None)
+        if job.is_completed:
+            committed(job)
 
 
 def _check_first(job: RunningJob) -> None:

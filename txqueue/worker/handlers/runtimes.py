@@ -4,7 +4,6 @@ application's middleware around them.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import copy_context
 from functools import partial
@@ -249,16 +248,13 @@ def _opening(payload: Any, cls: type[WorkItem]) -> WorkItem:
 
 def _beginning(cls: type[WorkItem], threads: HandlerThreads) -> Perform:
     """Return what starts a handler, with the application's middleware around it if there is any."""
-    threaded = partial(_threaded, threads, thread_layers())
-    if layers := coroutine_layers():
-        inner = partial(_after_thread, threaded) if cls.runtime is Runtime.THREAD else _awaited
-        within = _within_asyncio if cls.runtime is Runtime.ASYNCIO else _within
-        return partial(within, layers, inner)
-    if cls.runtime is Runtime.THREAD:
-        return partial(_in_thread, threaded)
+    layers, threaded = coroutine_layers(), partial(_threaded, threads, thread_layers())
     if cls.runtime is Runtime.ASYNCIO:
-        return _in_asyncio
-    return _by_hand if inspect.iscoroutinefunction(cls.perform) else _called
+        return partial(_in_asyncio, layers)
+    if cls.runtime is Runtime.THREAD:
+        inner = partial(_after_thread, threaded)
+        return partial(_within, layers, inner) if layers else partial(_in_thread, threaded)
+    return partial(_within, layers, _awaited) if layers else _called
 
 
 def _threaded(
@@ -281,10 +277,6 @@ async def _after_thread(threaded: Perform, work: WorkItem, job: Any) -> Any:
     return (await threaded(work, job)).get()
 
 
-def _by_hand(work: WorkItem, job: Any) -> Any:
-    return driven(copy_context(), work.perform(job))
-
-
 def _called(work: WorkItem, job: Any) -> Any:
     context = copy_context()
     value = context.run(work.perform, job)
@@ -297,13 +289,9 @@ def _within(layers: Sequence[Layer], inner: Perform, work: WorkItem, job: Any) -
     return driven(copy_context(), layered_awaited(layers, partial(inner, work, job), job)())
 
 
-def _within_asyncio(layers: Sequence[Layer], inner: Perform, work: WorkItem, job: Any) -> Waiting:
-    return waiting_for_task(layered_awaited(layers, partial(inner, work, job), job)())
+def _in_asyncio(layers: Sequence[Layer], work: WorkItem, job: Any) -> Waiting:
+    return waiting_for_task(layered_awaited(layers, partial(_awaited, work, job), job)())
 
 
 async def _awaited(work: WorkItem, job: Any) -> Any:
     return await ended(work.perform(job))
-
-
-def _in_asyncio(work: WorkItem, job: Any) -> Waiting:
-    return waiting_for_task(work.perform(job))

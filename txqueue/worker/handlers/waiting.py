@@ -12,7 +12,7 @@ from contextvars import Context
 from functools import partial
 from typing import Any, Final, cast
 
-from attrs import define, field, frozen
+from attrs import define, frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
@@ -111,18 +111,18 @@ def driven(context: Context, coroutine: Coroutine[Any, Any, Any]) -> Any:
         What the coroutine returns; a `Waiting` if it waits.
     """
     try:
-        awaited = context.run(coroutine.send, None)
-        if type(awaited) is not Deferred:
-            awaited = _waitable(context, coroutine, awaited)
+        first = _waitable(context, coroutine, context.run(coroutine.send, None))
     except StopIteration as stop:
         return stop.value
-    started = _Started(context, coroutine, awaited)
-    ending = Deferred.fromCoroutine(started.end())
-    return Waiting(ending, ending.cancel, started.close, started.turns)
+    closable = _Closable(coroutine, context, first)
+    ending = Deferred.fromCoroutine(awaited(closable))
+    return Waiting(ending, ending.cancel, closable.close, closable.turns)
 
 
 def _waitable(context: Context, coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Any:
     """Return the Deferred that a coroutine awaits; fail one that awaits anything else."""
+    if type(awaited) is Deferred:
+        return awaited
     for _ in range(MOST_REFUSALS):
         if derives_from(awaited, Deferred):
             return awaited
@@ -141,54 +141,6 @@ def _unfit() -> TypeError:
     )
 
 
-@define(eq=False, repr=False)
-class _Started:
-    """A coroutine that continues in its context after having been driven to its first wait."""
-
-    _context: Context
-    _coroutine: Coroutine[Any, Any, Any]
-    _awaited: Deferred[Any]
-    _is_closed: bool = field(default=False, init=False)
-    _turns: int = field(default=0, init=False)
-
-    def turns(self) -> int:
-        """Return how often the coroutine was continued."""
-        return self._turns
-
-    async def end(self) -> Ended:
-        """Wait until the coroutine ends."""
-        return await self
-
-    def close(self) -> None:
-        """Close the coroutine; one that swallows GeneratorExit is never continued either."""
-        self._is_closed = True
-        self._context.run(_close, self._coroutine)
-
-    def __await__(self) -> Generator[Any, Any, Ended]:
-        run, coroutine, awaited = self._context.run, self._coroutine, self._awaited
-        while True:
-            try:
-                value = yield awaited
-            except GeneratorExit:
-                run(coroutine.close)
-                raise
-            except BaseException as error:
-                go_on = partial(coroutine.throw, error)
-            else:
-                go_on = partial(coroutine.send, value)
-            self._turns += 1
-            if self._is_closed:
-                return Ended(error=CancelledError())
-            try:
-                awaited = run(go_on)
-                if type(awaited) is not Deferred:
-                    awaited = _waitable(self._context, coroutine, awaited)
-            except StopIteration as stop:
-                return Ended(stop.value)
-            except BaseException as error:
-                return Ended(error=error)
-
-
 def waiting_for_task(coroutine: Coroutine[Any, Any, Any]) -> Waiting:
     """Run a coroutine of asyncio's."""
     closable = _Closable(coroutine)
@@ -200,10 +152,23 @@ def waiting_for_task(coroutine: Coroutine[Any, Any, Any]) -> Waiting:
 
 
 class _Closable(Coroutine[Any, Any, Any]):
-    """A coroutine of asyncio's that never continues once it is closed."""
+    """A handler's coroutine that never continues once it is closed.
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+    Args:
+        coroutine: The coroutine.
+        context: The context of a coroutine of Twisted's; asyncio has one for each task.
+        awaited: What it awaits, if it was driven to its first wait.
+    """
+
+    def __init__(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        context: Context | None = None,
+        awaited: Deferred[Any] | None = None,
+    ) -> None:
         self._coroutine = coroutine
+        self._context = context
+        self._awaited = awaited
         self._turns = 0
         self._is_closed = False
 
@@ -224,23 +189,29 @@ class _Closable(Coroutine[Any, Any, Any]):
 
     def send(self, value: Any) -> Any:
         """Continue the coroutine."""
-        self._check()
-        return self._coroutine.send(value)
+        awaited, self._awaited = self._awaited, None
+        return self._go_on(self._coroutine.send, value) if awaited is None else awaited
 
     def throw(self, *error: Any) -> Any:
         """Continue the coroutine with an error."""
-        self._check()
-        return self._coroutine.throw(*error)
+        return self._go_on(self._coroutine.throw, *error)
 
     def close(self) -> None:
-        """Close the coroutine."""
+        """Close the coroutine; one that swallows GeneratorExit is never continued either."""
         self._is_closed = True
-        _close(self._coroutine)
+        if self._context is None:
+            _close(self._coroutine)
+        else:
+            self._context.run(_close, self._coroutine)
 
-    def _check(self) -> None:
+    def _go_on(self, function: Callable[..., Any], *args: Any) -> Any:
         self._turns += 1
         if self._is_closed:
-            raise asyncio.CancelledError
+            raise asyncio.CancelledError if self._context is None else CancelledError
+        if self._context is None:
+            return function(*args)
+        awaited = self._context.run(function, *args)
+        return _waitable(self._context, self._coroutine, awaited)
 
 
 # Coroutines that swallow GeneratorExit: their memory must not be freed, which would continue them.

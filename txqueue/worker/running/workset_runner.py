@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, cast
 
@@ -272,7 +272,7 @@ class WorksetWork:
     async def _in_thread(self, cls: type[WorksetItem], running: RunningPart) -> None:
         def perform(calls: ReactorCalls) -> None:
             part = ThreadPart(running, calls)
-            layered(thread_layers(), partial(_each_in_turn, cls, part), part.job)()
+            layered(thread_layers(), lambda: _without_waits(_in_turn(cls, part)), part.job)()
 
         (await self._threads.run(running.job, perform)).get()
 
@@ -295,7 +295,13 @@ def _timed_out(ended: Ended | Failure, timeout: float) -> Ended:
     return Ended(error=TimeoutError(timeout, "Deferred"))
 
 
-async def _in_turn(cls: type[WorksetItem], running: RunningPart) -> None:
+def _without_waits(coroutine: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine in a thread, where it awaits nothing."""
+    with suppress(StopIteration):
+        coroutine.send(None)
+
+
+async def _in_turn(cls: type[WorksetItem], running: RunningPart | ThreadPart) -> None:
     if cls.performs_parts():
         await _value_of(cls, cls.perform_part(running.items, running))
         return
@@ -313,19 +319,7 @@ async def _value_of(cls: type[WorksetItem], value: Any) -> Any:
     """Wait for a Twisted or asyncio coroutine or a Deferred; return any other value as it is."""
     if cls.runtime is Runtime.ASYNCIO:
         return (await waiting_for_task(value).ending).get()
-    return await ended(value)
-
-
-def _each_in_turn(cls: type[WorksetItem], running: ThreadPart) -> None:
-    if cls.performs_parts():
-        cls.perform_part(running.items, running)
-        return
-    for item in running.items:
-        try:
-            value = item.perform(running)
-        except Exception as error:
-            value = error
-        running.heard(item, value)
+    return value if cls.runtime is Runtime.THREAD else await ended(value)
 
 
 def _decoded(
