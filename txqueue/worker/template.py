@@ -28,8 +28,6 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from typing import Any, Final, NoReturn
 
-from attrs import frozen
-
 from txqueue.logs.setup import end_worker_log
 from txqueue.policy.worker_start import ImportTraces, obstacle_to_fork
 from txqueue.system.descriptors import is_safe_to_share, open_descriptors
@@ -38,8 +36,8 @@ from txqueue.system.processes import (
     die_with_parent,
     freeze_loaded_objects,
     is_alive,
+    receive_child_signal,
     thread_count,
-    unblock_signals,
 )
 from txqueue.wire.commands import CannotImport
 from txqueue.worker.entry import PIPE_FD, SHARED_FD, begin_process, run_worker
@@ -51,9 +49,6 @@ REPORTS_FD: Final = SHARED_FD
 _READ_SIZE: Final = 65_536
 # Seconds in which threads that the import has joined must have ended.
 SETTLING: Final = 0.5
-# Milliseconds between two looks for ended workers, where the kernel does not report them by
-# descriptors.
-BLIND_POLL: Final = 1_000.0
 
 
 def main() -> None:
@@ -169,19 +164,6 @@ class Requests:
         self._connection.detach()
 
 
-@frozen
-class _Worker:
-    """A forked worker.
-
-    Attributes:
-        pid: Its process id.
-        ending: A descriptor that is readable once it has ended; None if the kernel has none.
-    """
-
-    pid: int
-    ending: int | None
-
-
 class Template:
     """Forks workers as the master requests, and reports their starts and ends.
 
@@ -192,19 +174,22 @@ class Template:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
         self._pid = os.getpid()
-        # By key; a process that was not waited for keeps its number.
-        self._workers: dict[int, _Worker] = {}
+        # Process ids by key; a process that was not waited for keeps its number.
+        self._workers: dict[int, int] = {}
+        # An import may have set anything else for the signal.
+        self._endings = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        receive_child_signal(lambda: None)
+        signal.set_wakeup_fd(self._endings[1], warn_on_full_buffer=False)
         self._poll = select.poll()
-        self._poll.register(REQUESTS_FD, select.POLLIN)
-        # An import may have ignored the signal: the kernel then drops how a worker has ended.
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        unblock_signals()
+        for descriptor in (REQUESTS_FD, self._endings[0]):
+            self._poll.register(descriptor, select.POLLIN)
 
     def serve(self) -> None:
         """Fork workers until the master closes the socket."""
         while True:
-            is_blind = any(worker.ending is None for worker in self._workers.values())
-            ready = {number for number, _ in self._poll.poll(BLIND_POLL if is_blind else None)}
+            ready = {number for number, _ in self._poll.poll()}
+            with suppress(BlockingIOError):
+                os.read(self._endings[0], _READ_SIZE)
             self._report_ended()
             if REQUESTS_FD in ready and not self._carry_out():
                 return
@@ -228,38 +213,28 @@ class Template:
         else:
             if not pid:
                 self._turn_into_worker(pipe, shared)
-            self._workers[key] = self._watched(pid)
+            self._workers[key] = pid
             _report(started=key, pid=pid)
         # Otherwise the master would not notice that the worker's end is closed.
         os.close(pipe)
         os.close(shared)
 
-    def _watched(self, pid: int) -> _Worker:
-        try:
-            ending = os.pidfd_open(pid)
-        except (OSError, AttributeError):
-            # Before Linux 5.3, in some sandboxes, or with a Python built for older systems.
-            return _Worker(pid, None)
-        self._poll.register(ending, select.POLLIN)
-        return _Worker(pid, ending)
-
     def _kill(self, key: int) -> None:
-        if (worker := self._workers.get(key)) is not None:
-            os.kill(worker.pid, signal.SIGKILL)
+        if (pid := self._workers.get(key)) is not None:
+            os.kill(pid, signal.SIGKILL)
         _report(killed=key)
 
     def _turn_into_worker(self, pipe: int, shared: int) -> NoReturn:
         """Run a worker in a forked process, without anything of the template's, and exit."""
         try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             die_with_parent(self._pid)
             # These replace the template's socket and pipe.
             os.dup2(pipe, PIPE_FD, inheritable=False)
             os.dup2(shared, SHARED_FD, inheritable=False)
             self._requests.forget()
-            endings = (
-                worker.ending for worker in self._workers.values() if worker.ending is not None
-            )
-            for descriptor in (pipe, shared, *endings):
+            for descriptor in (pipe, shared, *self._endings):
                 os.close(descriptor)
             run_worker()
         except SystemExit:
@@ -269,18 +244,13 @@ class Template:
             os._exit(1)
 
     def _report_ended(self) -> None:
-        for key, worker in list(self._workers.items()):
-            ended, status = os.waitpid(worker.pid, os.WNOHANG)
+        for key, pid in list(self._workers.items()):
+            ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                self._forget(key)
+                del self._workers[key]
                 is_signalled = os.WIFSIGNALED(status)
                 number = os.WTERMSIG(status) if is_signalled else None
                 _report(ended=key, signal=number, status=os.waitstatus_to_exitcode(status))
-
-    def _forget(self, key: int) -> None:
-        if (ending := self._workers.pop(key).ending) is not None:
-            self._poll.unregister(ending)
-            os.close(ending)
 
 
 if __name__ == "__main__":
