@@ -49,7 +49,7 @@ class House:
         self.clock = Clock()
         self.workers = Workers(capacity)
         self.lease = lease_of(INCARNATION, NODE)
-        self.lifecycle = Lifecycle(Loop())
+        self.lifecycle = Lifecycle(fake(Loop()))
         self.wakeups = Wakeups(self.clock)
         self.inbox = Named()
         self.peers: list[NodeLoad] = []

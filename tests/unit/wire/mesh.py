@@ -95,7 +95,7 @@ class Member:
             table=self.table,
             lease=self.lease,
             keeper=fake(self),
-            lifecycle=Lifecycle(Loop()),
+            lifecycle=Lifecycle(fake(Loop())),
             own=fake(self),
             exchange=fake(self),
             wakeups=self.wakeups,

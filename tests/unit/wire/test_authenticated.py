@@ -61,7 +61,7 @@ def endpoint(folder: Path) -> Iterator[Endpoint]:
         running_reactor(),
         place,
         description=fake(Told()),
-        lifecycle=Lifecycle(Loop()),
+        lifecycle=Lifecycle(fake(Loop())),
         operators=fake(Told()),
         guests=fake(Told()),
     )

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from attrs import define
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IReactorCore
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.node.state.collaborators import Stoppable
 from txqueue.wire.endpoints import Endpoint, INetworkReactor
 
 
@@ -100,7 +100,7 @@ class Lifecycle:
         has_failed: Whether the node stopped because another process has its name or port.
     """
 
-    def __init__(self, reactor: Stoppable) -> None:
+    def __init__(self, reactor: IReactorCore) -> None:
         self._reactor = reactor
         self._is_drained = False
         self.is_ending = False

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ProcessExitedAlready
+from twisted.internet.interfaces import IProcessTransport
 from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
 from txqueue.model.run_log import WAIT_BOUNDS
 from txqueue.node.state.arrivals import Meters
-from txqueue.node.state.collaborators import Process, Spawner
+from txqueue.node.state.collaborators import IMasterReactor
 from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.run_functions import HeartbeatReply
@@ -48,11 +49,11 @@ class Archiving(Periodic):
 
     if TYPE_CHECKING:
         # Declared in the class itself it would follow the fields of the base that need it.
-        _clock: Spawner
+        _clock: IMasterReactor
     _functions: StoredFunctions
     _dsn: str
     _schema: str
-    _process: Process | None = field(init=False, default=None)
+    _process: IProcessTransport | None = field(init=False, default=None)
 
     async def step(self) -> float | None:
         """Archive the days that are due."""

@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 
 from txqueue.model.humanize import counted
 from txqueue.node.state.arrivals import Meters
-from txqueue.node.state.collaborators import RoomListener, Spawner
+from txqueue.node.state.collaborators import IMasterReactor, RoomListener
 from txqueue.node.workers.process import WorkerProcess
 from txqueue.node.workers.starter import WorkerStarter, WorkerVersions
 from txqueue.node.workers.suspects import Suspects
@@ -48,7 +48,7 @@ class WorkerPool(Service):
     name = "workers"
     log = Logger()
 
-    reactor: Spawner
+    reactor: IMasterReactor
     starter: WorkerStarter
     _workers: Workers
     _settings: Mapping[str, Any]

@@ -18,12 +18,13 @@ from typing import Any, Final, Protocol
 
 from attrs import define, frozen
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IProcessTransport
 from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
 from txqueue.logs.streams import RELAY
-from txqueue.node.state.collaborators import Process, Spawner
+from txqueue.node.state.collaborators import IMasterReactor
 from txqueue.system.application_files import Stamps, are_changed
 from txqueue.wire.commands import CannotImport
 
@@ -174,7 +175,7 @@ class SpawningStarter:
         reactor: Starts the processes.
     """
 
-    def __init__(self, reactor: Spawner) -> None:
+    def __init__(self, reactor: IMasterReactor) -> None:
         self._reactor = reactor
 
     @property
@@ -203,7 +204,7 @@ class SpawningStarter:
 class _SpawnedWorker:
     """A worker that is a child of the master."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: IProcessTransport) -> None:
         self._process = process
         # Twisted forgets the number once the process has ended.
         self.pid = process.pid or 0
@@ -225,8 +226,11 @@ class _ProcessEnd(ProcessProtocol):
 
 
 def run_module(
-    reactor: Spawner, protocol: ProcessProtocol, module: str, descriptors: Mapping[int, int | str]
-) -> Process:
+    reactor: IMasterReactor,
+    protocol: ProcessProtocol,
+    module: str,
+    descriptors: Mapping[int, int | str],
+) -> IProcessTransport:
     """Start a process of this Python that runs a module, and writes to the log of this process.
 
     Args:
@@ -238,7 +242,7 @@ def run_module(
     Raises:
         OSError: When the process cannot be started.
     """
-    process: Process = reactor.spawnProcess(
+    process: IProcessTransport = reactor.spawnProcess(
         protocol,
         sys.executable,
         [sys.executable, "-m", module],
@@ -300,7 +304,7 @@ class ForkingStarter:
 
     log = Logger()
 
-    _reactor: Spawner
+    _reactor: IMasterReactor
     _settings: Mapping[str, Any]
     _otherwise: WorkerStarter
     _is_demanded: bool = False
@@ -416,7 +420,7 @@ class _TemplateProcess(ProcessProtocol):
         OSError: When the process cannot be started.
     """
 
-    _reactor: Spawner
+    _reactor: IMasterReactor
     _settings: Mapping[str, Any]
     _report_ready: Callable[[], None]
     _report_end: Callable[[Exception, bool], None]

@@ -23,7 +23,7 @@ class Reader:
         self.asked: list[int] = []
         self.workers = Workers()
         self.lease = lease_of()
-        self.lifecycle = Lifecycle(Loop())
+        self.lifecycle = Lifecycle(fake(Loop()))
         self.records = Records()
         intake = Intake(fake(self.workers), Deduplicator(), self.lifecycle, fake(self.records))
         self.inbox = Inbox(self.clock, fake(self), self.lease, intake)

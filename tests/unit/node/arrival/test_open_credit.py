@@ -33,7 +33,7 @@ class Bank:
         self.credit_of_another: int | None = None
         self.workers = Workers()
         self.records = Records()
-        self.lifecycle = Lifecycle(Loop())
+        self.lifecycle = Lifecycle(fake(Loop()))
         self.deduplicator = Deduplicator()
         self.wakeups = Wakeups(self.clock)
         self.wakeups.place = WakePlace(0, 1)

@@ -94,7 +94,7 @@ class Around:
         self.database = Database()
         self.lease = Lease(10.0)
         self.loop = Loop()
-        self.lifecycle = Lifecycle(self.loop)
+        self.lifecycle = Lifecycle(fake(self.loop))
         self.wakeups = Wakeups(clock)
         self.told: list[str] = []
         self.workers = Workers()

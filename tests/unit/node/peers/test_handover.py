@@ -30,7 +30,7 @@ class Stage:
         self.reports = [NodeReport(OTHER, OTHER, 10, 0, 10, workers=2)]
         self.workers = Workers()
         self.records = Records()
-        self.lifecycle = Lifecycle(Loop())
+        self.lifecycle = Lifecycle(fake(Loop()))
         self.inbox = Named()
         self.refused: set[int] = set()
         self.error: Exception | None = None

@@ -21,7 +21,10 @@ class Measured:
 def own(lease: Lease, lifecycle: Lifecycle | None = None, *loads: Load) -> OwnReport:
     """Make the report of a node."""
     return OwnReport(
-        lease, lifecycle or Lifecycle(Loop()), fake(Workers(loads=list(loads))), fake(Measured())
+        lease,
+        lifecycle or Lifecycle(fake(Loop())),
+        fake(Workers(loads=list(loads))),
+        fake(Measured()),
     )
 
 
@@ -37,7 +40,7 @@ def test_the_report_is_that_of_the_workers() -> None:
 @pytest.mark.parametrize("why", ["not reached", "no lease", "draining"])
 def test_a_node_that_could_start_nothing_has_no_room(why: str) -> None:
     """A peer may keep its lease; work that it is handed it could not read, nor complete."""
-    lease, lifecycle = lease_of(4, 3), Lifecycle(Loop())
+    lease, lifecycle = lease_of(4, 3), Lifecycle(fake(Loop()))
     report = own(lease, lifecycle, Load(1, 10, 0), Load(2, 10, 5))
     assert report.now().free == 15
     if why == "draining":

@@ -166,10 +166,12 @@ def written(*entries: tuple[int, bool, list[int] | None]) -> Book:
 
 
 def test_what_is_given_back_alike_is_one_statement() -> None:
-    """Whole assignments, jobs of several, and what a dead process held are three."""
-    book = written((5, False, [1, 2]), (6, False, None), (7, False, [3]), (8, True, None))
+    """Whole assignments, jobs of several, and what a dead process held, which is the first: the
+    rest of an assignment is all that is left, and nothing would be blamed any more.
+    """
+    book = written((5, False, [1, 2]), (6, False, None), (7, False, [3]), (6, True, [8]))
     assert book.released == [
-        ([8], True, None),
+        ([6], True, [8]),
         ([5, 7], False, [1, 2, 3]),
         ([6], False, None),
     ]
@@ -352,12 +354,6 @@ def test_completions_that_are_too_many_for_a_statement_are_halved(
     assert ledger.is_clean
 
 
-def test_what_a_process_died_with_is_given_back_before_the_rest_of_its_assignments() -> None:
-    """The rest is all that is left: nothing would be blamed any more."""
-    book = written((1, False, None), (5, True, [1]), (5, False, None))
-    assert book.released == [([5], True, [1]), ([1, 5], False, None)]
-
-
 def test_outcomes_that_change_nothing_are_counted() -> None:
     """Their jobs were assigned anew by then."""
     book, meters, clock = Book(), Meters(), Clock()
@@ -486,33 +482,6 @@ def test_other_outcomes_are_written_while_a_long_one_is() -> None:
     assert closing.called
 
 
-def test_a_locked_job_delays_no_other(book: Book, clock: Clock, ledger: Completions) -> None:
-    """What concerns it is written once it is free: its end, its progress, the rest of its jobs."""
-    book.locked = {2, 4, 6}
-    ledger.complete(CompletedJobs(0, 1, "1,2,3", '{"1":"a","2":"b"}'))
-    ledger.settle(as_settled_jobs([SettledJob(each, 2, "failed", error="x") for each in (4, 5)]))
-    ledger.start([StartedJob(3, 6, 1.0, "[6]"), StartedJob(3, 7, 1.0, "[7]")])
-    ledger.give_back(1, died=False)
-    ledger.give_back(9, died=False)
-    clock.pump([GATHERING] * 3)
-    assert {job.job_id: job.result for job in book.settled} == {1: "a", 3: None, 5: None}
-    assert book.running == [[(7, "[7]")]]
-    assert book.released == [([9], False, None)]
-    mark = ledger.mark
-    assert not ledger.has_written(mark)
-    book.locked = {4}
-    clock.pump([1.0] * 10)
-    assert {job.job_id: job.outcome for job in book.settled}[2] == "done"
-    assert book.running[1:] == [[(6, "[6]")]]
-    assert book.released[1:] == [([1], False, None)]
-    assert (ledger.unwritten, ledger.has_written(mark)) == (1, False)
-    book.locked = set()
-    clock.pump([1.0] * 10)
-    assert book.settled[-1].job_id == 4
-    assert ledger.is_clean
-    assert ledger.has_written(mark)
-
-
 def test_after_a_lock_statements_are_as_large_as_before(
     book: Book, clock: Clock, ledger: Completions
 ) -> None:
@@ -592,6 +561,9 @@ def test_no_job_delays_the_ends_of_others(seed: int) -> None:
     held = book.locked | book.stuck
     every = {job for jobs in expected.values() for job in jobs}
     assert book.ends.keys() == every - held
+    assert {job for some in book.running for job, _ in some} == every - book.locked
+    mark = ledger.mark
+    assert ledger.has_written(mark) is not bool(held)
     returned = {-each for each in expected if each < 0}
     assert set(book.given_back) == {each for each in returned if expected[each].isdisjoint(held)}
     book.locked, book.stuck = set(), set()
@@ -599,4 +571,5 @@ def test_no_job_delays_the_ends_of_others(seed: int) -> None:
     assert book.ends == dict.fromkeys(every, 1)
     assert sorted(book.given_back) == sorted(returned)
     assert ledger.is_clean
+    assert ledger.has_written(mark)
     ledger.stopService()
