@@ -20,7 +20,7 @@ from cattrs import (
     StructureHandlerNotFoundError,
     transform_error,
 )
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
+from cattrs.gen import make_dict_unstructure_fn
 from cattrs.v import format_exception
 
 from txqueue.errors import InvalidWork, UnreadablePayload
@@ -199,7 +199,7 @@ def _made_codec(cls: type[WorkItem]) -> _Codec:
         )
     check_keys(cls)
     try:
-        structure = _quickly(cls, converter.get_structure_hook(cls))
+        structure = converter.get_structure_hook(cls)
         return _Codec(_unstructure(cls), structure, _delicate_fields(cls))
     except StructureHandlerNotFoundError as error:
         raise InvalidWork(
@@ -253,24 +253,6 @@ def _unstructure(cls: Any) -> Callable[[Any], Any]:
     if not cls.omit_defaults:
         return converter.get_unstructure_hook(cls)
     return make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True)
-
-
-def _quickly(cls: Any, structure: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Look for extra fields only where their number is wrong, if the class requires all of its own.
-
-    The converter makes a set of each payload's keys, which takes half as long as all the rest.
-    """
-    fields = fields_of(cls)
-    has_all = all(field.init and field.default is attrs.NOTHING for field in fields)
-    if is_model(cls) or not has_all:
-        return structure
-    number = len(fields)
-    trusting = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=False)
-
-    def quick(payload: Any, kind: Any) -> Any:
-        return (trusting if len(payload) == number else structure)(payload, kind)
-
-    return quick
 
 
 def encode(work: WorkItem) -> dict[str, Any]:

@@ -14,11 +14,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from json.encoder import encode_basestring_ascii as _quoted
 from operator import attrgetter
 from typing import Any, Final
 
-from attrs import evolve, fields
+from attrs import fields
 
 from txqueue.model.assignment import SettledJob, SettledJobs, framed
 
@@ -31,11 +30,6 @@ _LONGEST_LINE: Final = 500
 # to catch an error for each character that a dict lacks; those beyond the text remain.
 _ALIKE: Final = "".join(map(chr, range(128))).translate(str.maketrans("23456789", "11111111"))
 _VALUES: Final = attrgetter(*_NAMES)
-# What few outcomes have.
-_RARE: Final = attrgetter(
-    "result", "progress", "stage", "version", "waits", "cost", "throttled", "unstarted"
-)
-_NONE: Final = (None, None, None, None, None, None, None, False)
 _encoded: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -72,42 +66,22 @@ def _text(job: SettledJob, keys: set[str]) -> str:
 
     Args:
         job: The outcome.
-        keys: The keys of the frames that outcomes before it have.
+        keys: The keys of the frames that the text before this one has; those of this are added.
     """
-    line = None if job.frames is None else _line(job, job.frames)
-    if line is None or job.frames is None:
-        return f"{{{_members(job, job.error)}}}"
-    return f"{{{_members(job, line, _trace(line, job.frames, keys))}}}"
+    members = _object(job)
+    if job.frames is not None and (line := _line(job, job.frames)) is not None:
+        members |= {"error": line, **_trace(line, job.frames, keys)}
+    return _encoded(members)
 
 
-def _members(job: SettledJob, error: str | None, trace: str = "") -> str:
-    """Return the members of an outcome with a given error and members that name its frames.
-
-    An encoder takes several times as long, so it gets only what is rare. The members are in the
-    order of jsonb, by the lengths of their names: PostgreSQL sorts others first.
-    """
-    if _RARE(job) != _NONE:
-        return trace + _encoded(_object(evolve(job, error=error)))[1:-1]
-    log = "" if job.log is None else f'"log":{_quoted(job.log)},'
-    delay = "" if job.delay is None else f'"delay":{float(job.delay)!r},'
-    said = "" if error is None else f'"error":{_quoted(error)},'
-    by = "" if job.application is None else f',"application":{_quoted(job.application)}'
-    name = "" if job.error_class is None else f',"error_class":{_quoted(job.error_class)}'
-    return (
-        f'{log}{delay}{said}{trace}"job_id":{job.job_id},"outcome":"{job.outcome}",'
-        f'"assignment":{job.assignment}{by}{name}'
-    )
-
-
-def _trace(line: str, frames: str, keys: set[str]) -> str:
+def _trace(line: str, frames: str, keys: set[str]) -> dict[str, str]:
     """Return the members that name the frames of a failure, and have them if it is the first."""
-    shape = _shape(line)
-    key = _key(frames)
-    text = f'"trace":"{key}",' if shape == line else f'"shape":{_quoted(shape)},"trace":"{key}",'
-    if key in keys:
-        return text
-    keys.add(key)
-    return f'{text}"frames":{_quoted(frames)},'
+    shape, key = _shape(line), _key(frames)
+    members = {"trace": key} if shape == line else {"shape": shape, "trace": key}
+    if key not in keys:
+        keys.add(key)
+        members["frames"] = frames
+    return members
 
 
 def _line(job: SettledJob, frames: str) -> str | None:

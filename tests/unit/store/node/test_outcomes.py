@@ -55,16 +55,6 @@ def test_a_report_ends_where_the_next_outcome_does_not_fit(errors: list[str], lo
         assert len(text) + len(first) >= longest
 
 
-def test_the_members_of_a_failure_are_in_the_order_of_jsonb() -> None:
-    """By the lengths of their names and then by their bytes: PostgreSQL need not sort them."""
-    job = evolve(
-        failed(1, "E: row 42", "a"), delay=2.0, error_class="shop.E", log="{}", application="a"
-    )
-    (outcome,) = json.loads("".join(outcomes_texts([job])))
-    assert len(outcome) == 11
-    assert list(outcome) == sorted(outcome, key=lambda name: (len(name), name))
-
-
 EACH: dict[str, Any] = {
     **{"job_id": 1, "assignment": 2, "outcome": "retry", "delay": 1.5, "error": "E: no"},
     **{"result": {"a": 1}, "progress": 0, "stage": {"to": "next"}, "unstarted": True},
@@ -76,7 +66,7 @@ EACH: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", [field.name for field in fields(SettledJob)])
 def test_each_field_of_an_outcome_arrives(name: str) -> None:
-    """Most are composed by name, without an encoder: a new one must not be lost."""
+    """With the name that the master reads."""
     if name == "frames":
         job = failed(1, "E: no", "a")
     else:
@@ -106,7 +96,7 @@ _TEXTS = st.none() | st.text(max_size=20)
     )
 )
 def test_a_report_has_all_that_is_said_of_a_job(jobs: list[SettledJob]) -> None:
-    """Whether an encoder writes it or not."""
+    """Any of it may be missing."""
     assert settled_jobs_in(map(SettledJobs, outcomes_texts(jobs))) == jobs
     assert all(json.loads(text) for text in outcomes_texts(jobs))
 
