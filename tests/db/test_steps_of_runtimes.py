@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 from attrs import define
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred
 from twisted.python.threadpool import ThreadPool
 
 from tests.db.masters import Master
 from tests.db.tagged_work import Tagged
 from tests.unit.worker.handlers.test_runtimes import begun_with
-from tests.waiting import pause, running_reactor
+from tests.waiting import running_reactor
 from txqueue import Retry, RunningJob, Runtime, Task, ThreadJob, task
-from txqueue.errors import InvalidWork, Suspended
+from txqueue.errors import InvalidWork
 from txqueue.model.assignment import AssignedJob, Assignment
 from txqueue.policy.endings.outcome import is_suspension
 from txqueue.worker.handlers.job_transaction import OwnTransactions
@@ -253,52 +253,6 @@ async def test_a_task_of_asyncios_rolls_back(node: Master, it: World) -> None:
     assert node.column("select number from app") == []
 
 
-async def in_twisted(branches: list[Any]) -> None:
-    """Await coroutines of Twisted's together."""
-    await gatherResults([Deferred.fromCoroutine(each) for each in branches], consumeErrors=True)
-
-
-async def in_asyncio(branches: list[Any]) -> None:
-    """Await coroutines of asyncio's together."""
-    await asyncio.gather(*branches)
-
-
-async def in_task_group(branches: list[Any]) -> None:
-    """Await coroutines in a group, which cancels the others if one of them raises."""
-    async with asyncio.TaskGroup() as group:
-        for each in branches:
-            group.create_task(each)
-
-
-@pytest.mark.parametrize(
-    ("together", "runtime"),
-    [
-        (in_twisted, Runtime.TWISTED),
-        (in_asyncio, Runtime.ASYNCIO),
-        (in_task_group, Runtime.ASYNCIO),
-    ],
-)
-async def test_a_wait_lets_others_end_their_steps(
-    node: Master, it: World, together: Any, runtime: Runtime
-) -> None:
-    """The run ends once all of its branches wait; none loses a step that had begun."""
-
-    async def number(n: int) -> int:
-        await (pause(0.01) if runtime is Runtime.TWISTED else asyncio.sleep(0.01))
-        return n
-
-    async def branch(job: RunningJob) -> None:
-        for n in range(3):
-            await job.step(f"step {n}", number, n)
-        await job.wait_for("second")
-
-    async def perform(_: object, job: RunningJob) -> None:
-        await together([job.sleep("nap", 60), job.wait_for("first"), branch(job)])
-
-    assert await it.suspended(perform, runtime) == ["nap", "first", "second"]
-    assert it.steps() == ["step 0", "step 1", "step 2"]
-
-
 async def test_a_step_may_call_steps(node: Master, it: World) -> None:
     """A wait inside of one ends the run, too: that step is called again."""
 
@@ -311,18 +265,6 @@ async def test_a_step_may_call_steps(node: Master, it: World) -> None:
     assert await it.suspended(perform, Runtime.TWISTED) == ["number"]
     node.value("select txqueue.signal(%s, 'number', '7')", it.job.id)
     assert await it.run(perform, Runtime.TWISTED) == 7
-
-
-async def test_a_wait_ends_the_steps_of_a_handler_that_swallows_it(node: Master, it: World) -> None:
-    """No step begins after it, in a thread as elsewhere."""
-
-    def perform(_: object, job: ThreadJob) -> None:
-        with pytest.raises(Suspended):
-            job.sleep("nap", 60)
-        job.step("late", int)
-
-    assert await it.suspended(perform, Runtime.THREAD) == ["nap"]
-    assert it.steps() == []
 
 
 @pytest.mark.parametrize("of", [twice_in_thread, twice_in_twisted, twice_in_asyncio])

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -21,6 +21,8 @@ from txqueue.system.settings import Settings
 from txqueue.tap import Options
 from txqueue.worker.handlers.runtimes import kind_of
 
+FAR = datetime(2999, 1, 1, tzinfo=UTC)
+
 
 @define
 class Mail(WorkItem):
@@ -34,16 +36,27 @@ class Mail(WorkItem):
     ("options", "said"),
     [
         ({"not_before": "2030-01-01"}, "give an aware datetime, such as datetime.now"),
+        ({"not_before": datetime(2999, 1, 1)}, "has no time zone; .*datetime.now"),
         ({"not_after": date(2030, 1, 1)}, "give an aware datetime"),
+        ({"not_before": FAR, "not_after": FAR}, "is not later than not_before"),
         ({"priority": "high"}, "use Priority.LOW, NORMAL or HIGH"),
+        ({"priority": True}, "priority True is not valid; .* from 0 to 9"),
+        ({"weight": 2**40}, "weight 1099511627776 is not valid; .* from 1 to 1000000"),
+        ({"queue": ""}, "queue '' is not valid; .*a string of 1 to 200 characters"),
+        ({"created_by": "a\0b"}, "is not valid; .*without NUL"),
+        ({"tenant": "\ud800"}, "is not valid; .*without NUL"),
+        ({"unique": "u" * 1001}, "is not valid; .*a string of 1 to 1000 characters"),
         ({"group": 7}, "give a string, such as f'account:"),
         ({"timeout": timedelta(0)}, "give seconds above 0"),
+        ({"after": [2**63]}, "is not valid; .*numbers of jobs"),
         ({"countdown": 5}, "write not_before, an aware datetime; or use after"),
         ({"max_retries": 5}, "attempts=5 at enqueue"),
+        ({"prioritty": 3}, "enqueue has no option prioritty; did you mean priority?"),
     ],
+    ids=str,
 )
-def test_options_of_a_wrong_type(options: dict[str, Any], said: str) -> None:
-    """They are refused before anything is written, with what to give."""
+def test_a_wrong_option(options: dict[str, Any], said: str) -> None:
+    """It is refused before anything is written, with what to give."""
     with pytest.raises(InvalidWork, match=said):
         job_object(Mail(), options)
 
@@ -58,11 +71,6 @@ def test_a_timeout_may_be_a_length_of_time() -> None:
         heartbeat = timedelta(seconds=5)
 
     assert [Patient.timeout, Patient.heartbeat] == [60.0, 5.0]
-
-
-def _annotated() -> None:
-    class Annotated(WorkItem):
-        queue: str = "mail"  # type: ignore[misc] # the mistake
 
 
 def _yields() -> None:
@@ -83,19 +91,12 @@ def _takes_nothing() -> None:
             """Do nothing."""
 
 
-def _names_a_runtime() -> None:
-    class Named(WorkItem):
-        runtime = "thread"  # type: ignore[assignment] # the mistake
-
-
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (_annotated, r"leave out the annotation if the policy is meant \(queue = 'mail'\)"),
         (_yields, "perform is an asynchronous generator"),
         (_yields_plainly, "perform is a generator, because it yields"),
         (_takes_nothing, r"perform does not take the job; write def perform\(self, job\)"),
-        (_names_a_runtime, "use Runtime.TWISTED, Runtime.ASYNCIO or Runtime.THREAD"),
     ],
 )
 def test_a_class_that_cannot_work(made: Callable[[], None], said: str) -> None:

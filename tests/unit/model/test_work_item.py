@@ -87,7 +87,7 @@ def _plain(self: object, job: object) -> None: ...
         (
             {"__annotations__": {"queue": str}},
             "the field queue hides the policy of that name",
-            "rename the field",
+            "leave out the annotation if the policy is meant (queue = 'mail'); else rename the",
         ),
     ],
     ids=lambda value: None if isinstance(value, dict) else str(value)[:40],
@@ -113,19 +113,6 @@ def test_fields_may_have_the_names_of_keys() -> None:
         unique: Any = field(default=5)
 
     assert (Fielded().group, Fielded().unique) == ("", 5)
-
-
-def test_policy_has_defaults() -> None:
-    """A class with fields only is complete."""
-
-    @define
-    class Simple(WorkItem):
-        number: int
-
-    policy = (Simple.queue, Simple.priority, Simple.weight, Simple.timeout, Simple.runtime)
-    assert policy == ("default", Priority.NORMAL, 1, None, Runtime.TWISTED)
-    assert Retry() == Simple.retry
-    assert Simple(1).group is None
 
 
 def test_policy_is_inherited_but_not_the_name() -> None:
