@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 Reason = Literal["jobs", "memory"]
 
@@ -14,13 +14,16 @@ REASONS: Final[tuple[Reason, ...]] = ("jobs", "memory")
 JITTER: Final = 0.2
 """By which part, at most, the limits of a worker are lower than those that were set."""
 
+GROWTH: Final = 0.1
+"""By which part of its memory a worker may grow at least before it is replaced."""
+
 
 @frozen
 class WorkerLimits:
     """What a worker process does before it is replaced; None for no limit.
 
     Attributes:
-        jobs: How many runs of jobs it ends.
+        jobs: How many runs of jobs it starts.
         memory: Its resident memory in MiB.
     """
 
@@ -33,26 +36,28 @@ class WorkerLimits:
         Args:
             chance: A random number in [0, 1).
         """
-        part = 1.0 - JITTER * chance
-        return WorkerLimits(
-            *(limit and max(1, round(limit * part)) for limit in (self.jobs, self.memory))
-        )
+        part, limits = 1.0 - JITTER * chance, (self.jobs, self.memory)
+        return WorkerLimits(*(limit and max(1, round(limit * part)) for limit in limits))
 
-    def reached(self, jobs: int, memory: int) -> Reason | None:
-        """Return the limit that a worker has reached, if any; none before its first job ends.
-
-        A limit of memory below that of the imported application would else replace idle workers
-        without end.
+    def above(self, fresh: int) -> WorkerLimits:
+        """Return limits that let a worker grow: others would replace each after its first job.
 
         Args:
-            jobs: How many runs it has ended.
+            fresh: Its resident memory in MiB before its first job.
+        """
+        least = round(fresh * (1 + GROWTH))
+        return evolve(self, memory=self.memory and max(self.memory, least))
+
+    def reached(self, jobs: int, memory: int) -> Reason | None:
+        """Return the limit that a worker has reached, if any; none before its first job.
+
+        Args:
+            jobs: How many runs it has started.
             memory: Its resident memory in MiB.
         """
-        if jobs and self.jobs is not None and jobs >= self.jobs:
+        if self.jobs and jobs >= self.jobs:
             return "jobs"
-        if jobs and self.memory is not None and memory >= self.memory:
-            return "memory"
-        return None
+        return "memory" if jobs and self.memory and memory >= self.memory else None
 
 
 NO_LIMITS: Final = WorkerLimits()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 import tempfile
 from typing import Final
 
 _WIDTH: Final = 8
 # Cells of flags: whether the master has stopped the worker; whether the log was too full to note an
-# end. And the job that blocks the worker, once that is known.
-_STOPPED, _IS_INCOMPLETE, _BLOCKER = 0, 1, 2
+# end. The job that blocks the worker, once that is known. How many jobs it may start, 0 for any
+# number, and has started.
+_STOPPED, _IS_INCOMPLETE, _BLOCKER, _LIMIT, _STARTED = range(5)
 # The log of jobs that started or ended since ends were last reported. Its last number is positive
 # while that job is the one just started.
-_LOG: Final = 3
+_LOG: Final = 5
 _LOG_END: Final = _LOG + 4096
 # Cells for the jobs of two bursts, and for jobs that end meanwhile.
 _MARGIN: Final = 128
@@ -116,8 +118,27 @@ class InFlight:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the master has stopped the worker from starting jobs."""
-        return self._cells[_STOPPED] == 1
+        """Whether the worker must not start jobs: it was stopped, or has started all it may."""
+        return self._cells[_STOPPED] == 1 or self.left == 0
+
+    @property
+    def started(self) -> int:
+        """How many jobs the worker has started."""
+        return int(self._cells[_STARTED])
+
+    @property
+    def left(self) -> int:
+        """How many jobs the worker may still start."""
+        limit = int(self._cells[_LIMIT])
+        return max(0, limit - self.started) if limit else sys.maxsize
+
+    def limit(self, jobs: int) -> None:
+        """Let the worker start so many jobs in all; any number if that is 0."""
+        self._cells[_LIMIT] = jobs
+
+    def note_started(self, jobs: int) -> None:
+        """Add to the number of started jobs."""
+        self._cells[_STARTED] += jobs
 
     def stop(self, *, is_stopped: bool = True) -> None:
         """Stop the worker from starting jobs, or let it continue."""

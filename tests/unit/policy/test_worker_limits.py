@@ -14,6 +14,13 @@ def test_the_limit_that_is_reached(jobs: int, memory: int, reason: Reason | None
     assert WorkerLimits(jobs=10, memory=100).reached(jobs, memory) == reason
 
 
+@pytest.mark.parametrize(("fresh", "raised"), [(0, 100), (90, 100), (92, 101), (500, 550)])
+def test_a_worker_may_grow_from_its_start(fresh: int, raised: int) -> None:
+    """By a tenth: else each would be replaced after its first job."""
+    assert WorkerLimits(jobs=10, memory=100).above(fresh) == WorkerLimits(jobs=10, memory=raised)
+    assert NO_LIMITS.above(fresh) == NO_LIMITS
+
+
 def test_without_limits_a_worker_stays() -> None:
     """As by default."""
     assert NO_LIMITS.drawn(0.9).reached(10**9, 10**9) is None

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import define
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -21,7 +22,7 @@ from txqueue.node.workers.suspects import Suspects
 from txqueue.node.workers.workload import Workers
 from txqueue.policy.backoff import Backoff
 from txqueue.policy.worker_limits import NO_LIMITS, Reason, WorkerLimits
-from txqueue.system.clock import Clock, Timer
+from txqueue.system.clock import Timer
 
 SHORT_LIFE = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
@@ -64,8 +65,7 @@ class WorkerPool(Service):
         self._last_key = 0
         self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self._respawns: list[Timer] = []
-        self._is_draining = False
-        self._is_ending = False
+        self._is_draining = self._is_ending = self._has_warned = False
 
     def startService(self) -> None:
         """Start the processes."""
@@ -83,7 +83,7 @@ class WorkerPool(Service):
         self._is_draining = True
         self._workers.give_back()
         while any(worker.held for worker in self._workers.ready):
-            await _sleep(self.reactor, 0.02)
+            await deferLater(self.reactor, 0.02)
 
     def stop_at_once(self) -> None:
         """Kill all processes and start no others; their jobs are returned without spending an
@@ -128,9 +128,12 @@ class WorkerPool(Service):
         if worker.is_ending:
             self._end_if_empty(worker)
             return
-        reason = worker.limits.reached(worker.ended_runs, worker.memory)
-        if reason and self.running and not self._is_draining and self._workers.may_end:
-            self._end_at_limit(worker, reason)
+        reason = worker.limits.reached(worker.started_runs, worker.memory)
+        if reason and self.running and not self._is_draining:
+            if self._workers.may_end:
+                self._end_at_limit(worker, reason)
+            else:
+                worker.go_on()
 
     def _end_at_limit(self, worker: WorkerProcess, reason: Reason) -> None:
         """Start the successor of a worker, and give the worker no more jobs."""
@@ -139,7 +142,7 @@ class WorkerPool(Service):
             "worker process {pid} has reached its limit of {reason} after {runs}, and ends;"
             " a new one starts",
             pid=worker.pid,
-            runs=counted(worker.ended_runs, "run"),
+            runs=counted(worker.started_runs, "run"),
             reason=reason,
         )
         self._add()
@@ -147,9 +150,8 @@ class WorkerPool(Service):
 
     def _end_if_empty(self, worker: WorkerProcess) -> None:
         if worker.is_ready and not worker.held:
-            telling = Deferred.fromCoroutine(worker.retire_once_told())
             # Of a worker whose pipe is lost, the end is reported anyway.
-            telling.addErrback(lambda _: None)
+            Deferred.fromCoroutine(worker.retire_once_told()).addErrback(lambda _: None)
 
     def on_worker_lost(self, worker: WorkerProcess) -> None:
         """Return to the queue the jobs of a worker whose pipe closed, and replace its process."""
@@ -195,11 +197,23 @@ class WorkerPool(Service):
 
     def _on_ready(self, worker: WorkerProcess) -> None:
         self._workers.on_ready(worker)
+        self._check_size(worker)
         if worker.is_apart:
             self._suspects.on_start()
         if worker.runs is not None:
             self._versions.add(worker.key, worker.runs)
         self._tell_of_room()
+
+    def _check_size(self, worker: WorkerProcess) -> None:
+        """Warn once if a fresh worker has more memory than the limit leaves it to grow."""
+        limit, raised = self._limits.memory, worker.limits.memory
+        if limit and raised and raised > limit and not self._has_warned:
+            self._has_warned = True
+            self.log.warn(
+                "a fresh worker process has {fresh} MiB of memory, too much for --worker-memory"
+                " {limit}: workers end at {raised} MiB; give --worker-memory {more} or more",
+                **{"fresh": worker.memory, "limit": limit, "raised": raised, "more": 2 * raised},
+            )
 
     def _not_configured(self, failure: Failure, worker: WorkerProcess) -> None:
         worker.kill()
@@ -209,9 +223,7 @@ class WorkerPool(Service):
     def _replace(self, worker: WorkerProcess) -> None:
         self._workers.remove(worker)
         self._versions.remove(worker.key)
-        if not self.running or self._is_draining:
-            return
-        if worker.is_retired:
+        if not self.running or self._is_draining or worker.is_retired:
             return
         self.meters.worker_deaths += 1
         lived = self.reactor.seconds() - worker.started_at
@@ -245,9 +257,3 @@ def _successor(worker: WorkerProcess) -> str:
     if worker.is_ending:
         return "its successor has started"
     return "it was for suspects" if worker.is_apart else "a new one starts"
-
-
-def _sleep(clock: Clock, seconds: float) -> Deferred[None]:
-    waiting: Deferred[None] = Deferred()
-    clock.callLater(seconds, waiting.callback, None)
-    return waiting

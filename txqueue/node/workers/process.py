@@ -68,11 +68,11 @@ class WorkerProcess:
         is_ready: Whether it can get jobs.
         is_late: Whether its answer to a request is overdue.
         is_stopped: Whether it must not start jobs until it has reported its unstarted ones.
-        ended_runs: How many runs of jobs it has ended.
         memory: Its resident memory in MiB, when it was last measured.
         held: The number of jobs that it holds, by assignment.
         outstanding: The weight of those jobs.
         outlived: The numbers of ended jobs whose threads go on; no other job can take their weight.
+        left: That weight.
         runs: Which version of the application it runs; None until it is ready.
         ended: Fires when both the process and its pipe have ended.
         end: The signal or status with which the process ended; empty while it runs.
@@ -90,12 +90,12 @@ class WorkerProcess:
 
     def __attrs_post_init__(self) -> None:
         self.is_retired = self.is_blameless = self.is_ending = False
-        self.ended_runs = self.memory = 0
+        self.memory = 0
         self.is_ready = self.is_late = self.is_stopped = False
         self._pinged_at: float | None = None
         self._disowned: set[JobKey] = set()
         self.held: dict[int, int] = {}
-        self.outstanding = self._occupied = 0
+        self.outstanding = self.left = 0
         self.outlived: list[int] = []
         self._stuck_since: float | None = None
         self._crowded_since: float | None = None
@@ -126,6 +126,7 @@ class WorkerProcess:
             with ours, theirs:
                 started = self._owner.starter.start(self._on_process_end, theirs.fileno(), shared)
                 self._in_flight = InFlight(self._owner.capacity, shared)
+                self._in_flight.limit(self.limits.jobs or 0)
                 self._owner.reactor.adoptStreamConnection(
                     ours.fileno(), socket.AF_UNIX, PipeFactory(self._pipe)
                 )
@@ -145,6 +146,8 @@ class WorkerProcess:
         run = json.loads(reply["run"])
         self.runs = RunVersion(run["application"], frozenset(run["types"]), run["files"])
         self.is_ready = True
+        self.measure()
+        self.limits = self.limits.above(self.memory)
 
     @property
     def load(self) -> Load:
@@ -154,18 +157,13 @@ class WorkerProcess:
             capacity=self._owner.capacity,
             outstanding=self.weight,
             rate=self._pace.rate(self._owner.reactor.seconds()),
-            left=self._occupied,
+            left=self.left,
         )
 
     @property
     def weight(self) -> int:
         """The weight that is taken, by the jobs that the worker holds and by `outlived`."""
-        return self.outstanding + self._occupied
-
-    @property
-    def left(self) -> int:
-        """The weight that the threads of `outlived` keep."""
-        return self._occupied
+        return self.outstanding + self.left
 
     def perform(self, assignments: Sequence[Assignment]) -> None:
         """Send the jobs of assignments to the worker, all together."""
@@ -297,6 +295,15 @@ class WorkerProcess:
         return self._in_flight.ids
 
     @property
+    def started_runs(self) -> int:
+        """How many runs of jobs it has started."""
+        return self._in_flight.started
+
+    def go_on(self) -> None:
+        """Let the worker start more jobs than its limit, as it cannot be replaced yet."""
+        self._in_flight.limit(0)
+
+    @property
     def blocker(self) -> int:
         """The number of the job that blocks a worker which does not answer; 0 if it is not known.
 
@@ -341,10 +348,10 @@ class WorkerProcess:
         self.relieve()
 
     def measure(self) -> None:
-        """Measure the memory of the process, if it has a limit."""
+        """Measure the memory of the process, if it has a limit, and replace it at a limit."""
         if self.limits.memory is not None:
             self.memory = memory_of(self.pid) // MIB
-            self._owner.look_at(self)
+        self._owner.look_at(self)
 
     async def retire_once_told(self) -> None:
         """End the process, which holds no job any more, after it has reported all that it did."""
@@ -375,13 +382,11 @@ class WorkerProcess:
             self._owner.reports.complete(CompletedJobs(lane, assignment, ids, results or None))
         if committed:
             self._owner.reports.on_commit(committed)
-        self.ended_runs += jobs
         self._let_go(assignment, jobs)
         return self._account(weight)
 
     def _settle(self, weight: int, counts: str, outcomes: str) -> dict[str, Any]:
         for assignment, jobs in json.loads(counts).items():
-            self.ended_runs += jobs
             self._let_go(int(assignment), jobs)
         self._owner.reports.settle(SettledJobs(outcomes))
         return self._account(weight)
@@ -402,7 +407,7 @@ class WorkerProcess:
         return {}
 
     def _occupy(self, weight: int, jobs: str, is_stuck: bool) -> dict[str, Any]:
-        self._occupied, self.outlived = weight, json.loads(jobs)
+        self.left, self.outlived = weight, json.loads(jobs)
         now = self._owner.reactor.seconds()
         self._stuck_since = _since(is_stuck, self._stuck_since, now)
         is_crowded = 2 * weight >= self._owner.capacity
@@ -437,12 +442,9 @@ class WorkerProcess:
         # Reports sent before the end are read first; but a child of the process may keep the pipe
         # open.
         if "pipe" in self._lives:
-            closing = self._owner.reactor.callLater(LAST_WORDS, self._abort)
+            closing = self._owner.reactor.callLater(LAST_WORDS, self._pipe.abort)
             self.ended.addBoth(lambda _: closing.cancel() if closing.active() else None)
         self._end_life("process")
-
-    def _abort(self) -> None:
-        self._pipe.abort()
 
     def _end_life(self, life: str) -> None:
         self._lives.discard(life)

@@ -277,8 +277,10 @@ class Performer:
             now = self._reactor.seconds()
             self._burst = min(2 * self._burst, LONGEST_BURST) if now - began < QUICK else 1
             began = now
-        if self._may_start():
-            is_stuck = self._in_flight.is_full and not self._report.is_sent
+        # The master replaces a worker that has started all it may, or lets it go on.
+        is_spent = bool(self._waiting) and not self._in_flight.left
+        if is_spent or self._may_start():
+            is_stuck = is_spent or (self._in_flight.is_full and not self._report.is_sent)
             self._turns.request(after=STUCK if is_stuck else 0)
 
     def _begin_some(self) -> None:
@@ -288,7 +290,8 @@ class Performer:
         began = time.monotonic()
         until = began + LONGEST_SILENCE
         note_begin, begin, monotonic = self._in_flight.begin, self._begin, time.monotonic
-        for _ in range(min(self._burst, len(waiting))):
+        held_before = len(waiting) + len(waiting.aside)
+        for _ in range(min(self._burst, len(waiting), self._in_flight.left)):
             held, job = waiting.popleft()
             note_begin(job.job_id)
             begin(held, job)
@@ -298,6 +301,7 @@ class Performer:
                 break
         # What follows belongs to none of these jobs.
         RUNNING.set(None)
+        self._in_flight.note_started(held_before - len(waiting) - len(waiting.aside))
         self._in_flight.pause()
         self._runs.burst_over(time.monotonic() - began)
 

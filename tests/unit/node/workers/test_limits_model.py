@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -15,6 +16,7 @@ from hypothesis.stateful import (
 )
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs, formatEvent
 from twisted.protocols.amp import Command
 from twisted.test.iosim import FakeTransport, IOPump, connect
 
@@ -22,6 +24,7 @@ from tests.unit.node.doubles import fake
 from txqueue.model.assignment import Assignment, CompletedJobs
 from txqueue.node.state.arrivals import Meters
 from txqueue.node.workers.pool import LONGEST_PAUSE, WorkerPool
+from txqueue.node.workers.process import MIB
 from txqueue.node.workers.starter import Ended, WorkerVersions
 from txqueue.node.workers.suspects import Suspects
 from txqueue.node.workers.workload import Workers
@@ -78,6 +81,7 @@ class ToyWorker:
             job_id = self.running[-1][1]
             self._in_flight.begin(job_id)
             self._in_flight.keep(job_id)
+            self._in_flight.note_started(1)
             self._cluster.starts[job_id] += 1
 
     def end_job(self) -> None:
@@ -216,7 +220,7 @@ class Cluster(RuleBasedStateMachine):
     def grow(self, which: int) -> None:
         """Let a process that has run a job take more memory than it may."""
         for found in [each for each in self.load.all if each.key % COUNT == which % COUNT]:
-            found.memory, found.ended_runs = 200, max(1, found.ended_runs)
+            found.memory = 10_000
             self.pool.look_at(found)
 
     @rule(which=places)
@@ -259,6 +263,24 @@ class Cluster(RuleBasedStateMachine):
         assert self.done == set(range(self.jobs))
         assert len(self.load.regular) == len(self.load.all) == COUNT
         assert sum(worker.is_alive for worker in self.workers) == COUNT
+
+
+def test_a_limit_below_the_size_of_a_fresh_worker_is_named_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With what it has and what to give; workers may grow all the same."""
+    monkeypatch.setattr("txqueue.node.workers.process.memory_of", lambda _: 200 * MIB)
+    cluster = Cluster()
+    with capturedLogs() as notes:
+        cluster.begin()
+        for worker in cluster.workers * 2:
+            worker.deliver()
+    [said] = [formatEvent(note) for note in notes]
+    assert said == (
+        "a fresh worker process has 200 MiB of memory, too much for --worker-memory 100:"
+        " workers end at 220 MiB; give --worker-memory 440 or more"
+    )
+    assert [worker.limits.memory for worker in cluster.load.all] == [220] * COUNT
 
 
 Cluster.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)

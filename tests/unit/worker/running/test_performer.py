@@ -49,6 +49,18 @@ def test_jobs_that_return_nothing_are_finished_together() -> None:
     assert harness.settled == []
 
 
+def test_no_more_jobs_are_started_than_the_master_allows() -> None:
+    """The others wait until it lets the worker go on."""
+    harness = Harness()
+    harness.in_flight.limit(3)
+    harness.hand(5, *(entry(job_id, "performing.number") for job_id in range(1, 6)))
+    harness.turn()
+    assert sum(len(ids) for _, _, ids, _, _ in harness.finished) == harness.in_flight.started == 3
+    harness.in_flight.limit(0)
+    harness.clock.advance(STUCK)
+    assert sum(len(ids) for _, _, ids, _, _ in harness.finished) == harness.in_flight.started == 5
+
+
 def test_what_ended_while_messages_were_read_is_reported_after_them() -> None:
     """In the same turn of the reactor; what waits longer has reports of its own."""
     harness = Harness()
