@@ -98,8 +98,13 @@ begin
     elsif act.at < clock_timestamp() - interval '1 hour' then
         perform refuse(format('act %s is older than an hour', its_act), 'change what it changed by another act');
     elsif act.former is null then
-        perform refuse(format('act %s cannot be undone: it was undone before, or changed nothing, or more than 10,000 jobs,'
-                              ' or has no undo', its_act), 'see: txqueue actions');
+        perform refuse(format('act %s cannot be undone: %s', its_act, case
+            when exists (select from action where what = 'undo' and subject = 'act ' || its_act) then 'it was undone before'
+            when act.detail ? 'undoes' then format('it took back act %s', act.detail ->> 'undoes')
+            when act.subject like 'schedule %'
+                 or act.what not in ('pause', 'resume', 'limit', 'cancel', 'priority', 'move', 'reschedule') then 'it has no undo'
+            when coalesce(act.detail ->> 'cancelled', act.detail ->> 'changed')::integer > 0 then 'it changed more than 10,000 jobs'
+            else 'it changed nothing that undo restores' end), 'see: txqueue actions');
     end if;
     undone := '{}';
     kept := '{}';
@@ -108,14 +113,17 @@ begin
     else
         select * into undone, kept from restore_jobs(act);
     end if;
-    update action set former = (
-        select jsonb_agg(each) from jsonb_array_elements(case when kept <> '{}' then act.former else '[]' end) as each
-         where (each ->> 'job_id')::bigint <> all (undone))
-     where action_id = its_act;
     if kept <> '{}' and undone = '{}' then
         return;
     end if;
     perform note_action(who, 'undo', 'act ' || its_act, kept || jsonb_build_object('jobs', undone, 'undone', cardinality(undone)));
+    update action set
+        former = (
+            select jsonb_agg(each) from jsonb_array_elements(case when kept <> '{}' then act.former else '[]' end) as each
+             where (each ->> 'job_id')::bigint <> all (undone)),
+        detail = detail || jsonb_build_object('undone_by', (
+            select max(action_id) from action where what = 'undo' and subject = 'act ' || its_act))
+     where action_id = its_act;
 end $$;
 
 -- Restores the pause or the limits that a queue, a group or a tenant had before an act, for undo().
@@ -135,8 +143,9 @@ begin
             former.kind, former.key, former.concurrency, former.rate, case when former.rate is not null then former.burst end,
             case former.kind when 'tenant' then former.share end, case former.kind when 'queue' then former.reserve end, who,
             '{concurrency,rate,burst,share,reserve,backlog}', former.backlog);
-        -- It takes back a change, and is none itself.
-        update action set former = null where subject = act.subject and action_id > act.action_id;
+        -- It takes back a change, and is none itself; later ones have nothing to take back.
+        update action set former = null, detail = detail || jsonb_build_object('undoes', act.action_id)
+         where subject = act.subject and action_id > act.action_id and action.former is not null;
     else
         this := lock_control(former.kind, former.key);
         this.is_paused := act.what = 'resume' and former.is_paused;
@@ -145,7 +154,8 @@ begin
             this.held_by := former.held_by;
         end if;
         perform save_control(this);
-        perform note_action(who, case when this.is_paused then 'pause' else 'resume' end, act.subject);
+        perform note_action(who, case when this.is_paused then 'pause' else 'resume' end, act.subject,
+                            jsonb_build_object('undoes', act.action_id));
     end if;
 end $$;
 

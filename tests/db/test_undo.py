@@ -59,12 +59,30 @@ def test_pauses_and_limits_are_taken_back(node: Master) -> None:
     with pytest.raises(Exception, match=f"the queue q was changed since, by act {paused}"):
         undo(node, changed)
     assert undo(node, paused) == ([], {})
-    with pytest.raises(Exception, match=f"act {paused} cannot be undone"):
-        undo(node, paused)
     assert [each["is_paused"] for each in control(node)] == [False]
     node.value("select txqueue.set_limit('group', 'g', 2, null, null, null, null, 'ann')")
     undo(node, latest(node))
     assert len(control(node)) == len(before) == 1
+
+
+def test_an_undo_names_its_acts_and_a_refused_one_its_reason(node: Master) -> None:
+    """Of the reasons, the one that holds; each act of an undo names the others."""
+    (job_id,) = node.enqueue({})
+    node.value("select txqueue.set_limit('queue', 'q', 3, null, null, null, null, 'ann')")
+    limited = latest(node)
+    undo(node, limited)
+    undoes, undone = limited + 1, latest(node)
+    detail = "select detail from txqueue.action where action_id = any(%s) order by action_id"
+    of_limit, of_inner, _ = node.column(detail, [limited, undoes, undone])
+    assert (of_limit["undone_by"], of_inner["undoes"]) == (undone, limited)
+    node.value("select txqueue.resume('queue', 'q', 'ann')")
+    act(node, "set_priority(%s::bigint[], 9, 'ann')", [job_id])
+    node.cursor.execute("update txqueue.action set former = null where what = 'priority'")
+    reasons = ["was undone before", f"took back act {limited}", "has no undo"]
+    reasons += ["changed nothing that undo restores", "changed more than 10,000 jobs"]
+    for number, reason in enumerate(reasons, limited):
+        with pytest.raises(Exception, match=f"act {number} cannot be undone: it {reason}"):
+            undo(node, number)
 
 
 def test_acts_are_taken_back_one_after_another(node: Master) -> None:

@@ -115,7 +115,7 @@ def _details(act: Mapping[str, Any]) -> str:
     """Return the details of an act, without job numbers, which only --json shows."""
     told = {name: value for name, value in act["detail"].items() if value and name != "jobs"}
     return ", ".join(
-        f"{name} {' '.join(value) if isinstance(value, list) else value}"
+        f"{name.replace('_', ' ')} {' '.join(value) if isinstance(value, list) else value}"
         for name, value in told.items()
     )
 
@@ -182,7 +182,7 @@ def pause(options: GlobalOptions, /, **names: str | None) -> None:
         pause mail
         pause --tenant acme
     """
-    _switch(options, names, "pause", is_paused=True)
+    _switch(options, names, "pause")
 
 
 @command()
@@ -194,7 +194,7 @@ def resume(options: GlobalOptions, /, **names: str | None) -> None:
         resume mail
         resume --tenant acme
     """
-    _switch(options, names, "resume", is_paused=False)
+    _switch(options, names, "resume")
 
 
 @command()
@@ -303,12 +303,10 @@ def _switch_node(options: GlobalOptions, name: str, act: str, state: str) -> Non
     act_on(options, act, f"Node {name}", {"node": name, "state": state}, name=name)
 
 
-def _switch(
-    options: GlobalOptions, names: Mapping[str, str | None], act: str, *, is_paused: bool
-) -> None:
+def _switch(options: GlobalOptions, names: Mapping[str, str | None], act: str) -> None:
     [(kind, key)] = [(kind, key) for kind, key in names.items() if key is not None]
     answer = _act(options, kind, key, lambda admin: admin.act(act, kind=kind, key=key))
-    document = {"kind": kind, "key": key, "is_paused": is_paused, **answer}
+    document = {"kind": kind, "key": key, "is_paused": act == "pause", **answer}
     output.show_act(options, act, f"{kind.capitalize()} {key}", document)
 
 
