@@ -185,23 +185,28 @@ def test_arguments_are_those_of_the_commands(agent: Agent, txqueue: Txqueue) -> 
     ids = {"ids": [job_id]}
     tools, answers = agent.ask(
         ("reschedule", {**ids, "to": "2h"}),
+        ("edit", {**ids, "payload": {"a": 1}}),
+        ("jobs", {"node": "none"}),
         ("reschedule", {**ids, "to": "infinity"}),
-        ("edit", {**ids, "to": "{}"}),
+        ("edit", {**ids, "payload": "{}"}),
         ("cancel", {"ids": [7] * 101}),
         ("pause", {"kind": "queue", "key": "q", "confirm": "x", "reason": "long" * 750}),
+        ("undo", {"act": 99}),
         flags=ACT,
     )
-    (_, trial), *refused = answers
+    (_, trial), (_, edited), (_, jobs), *refused = answers
     assert trial["answer"]["changed"]["jobs"] == 1
     assert trial["jobs_by"]["queue"] == {"q": 1}
     assert "acts" not in trial["answer"]
+    assert (edited["answer"]["changed"]["jobs"], jobs["jobs"]) == (1, [])
     for (is_error, text), rule in zip(
         refused,
         (
             "not a day or a moment",
-            "expected object @ $.to",
+            "expected object @ $.payload",
             "(maxItems 100) @ $.ids",
             "(maxLength 200) @ $.reason",
+            "there is no act 99",
         ),
         strict=True,
     ):

@@ -35,6 +35,8 @@ VALID: Final = 600.0
 """Seconds for which a trial can be confirmed."""
 
 _MOST_TRIALS, _TOLD = 100, 10
+# The arguments whose names on the wire say less than those of the stored functions.
+_NAMES: Final = {"its_act": "act", "its_payload": "payload"}
 _COLUMNS: Final = ("state", "queue", "work_type", "tenant")
 _TRIED: Final = (
     " The first call changes nothing: it returns what would change, and a text for `confirm`. A"
@@ -99,7 +101,7 @@ class Acting:
                 act.face.word if act.face else name,
                 cleandoc(about).partition("\n\nExamples:")[0] + _TRIED,
                 {**_choosing(act), **_arguments(act), **_CONFIRMING},
-                [value.name for value in act.arguments if not value.is_optional],
+                [_name_of(value) for value in act.arguments if not value.is_optional],
                 partial(self._call, name),
                 is_act=True,
             )
@@ -157,9 +159,9 @@ class Acting:
     ) -> dict[str, Any]:
         """Carry out an act; return its answer, with why it has left jobs unchanged."""
         arguments = {
-            value.name: _sent(value, trial.given[value.name])
+            value.name: _sent(value, trial.given[_name_of(value)])
             for value in ACTS[trial.name].arguments
-            if value.name in trial.given
+            if _name_of(value) in trial.given
         }
 
         async def act(admin: Admin) -> dict[str, Any]:
@@ -183,7 +185,11 @@ def _about(name: str) -> str:
 
 
 def _arguments(act: Act) -> Schemas:
-    return {value.name: _argument(value) for value in act.arguments}
+    return {_name_of(value): _argument(value) for value in act.arguments}
+
+
+def _name_of(value: Value) -> str:
+    return _NAMES.get(value.parameter, value.name)
 
 
 def _argument(value: Value) -> Mapping[str, Any]:
@@ -196,12 +202,10 @@ def _argument(value: Value) -> Mapping[str, Any]:
 
 def _filters() -> Schemas:
     """Return the filters of a list of jobs, as nodes know them."""
-    names = {"on_node": "node"}
     schemas = schemas_of(parameters_of("jobs")[1])
     left_out = {"limit", "after", "running_for"}
     kind = {"type": "string", "description": "Only jobs with this kind of failure."}
-    filters = {names.get(name, name): schemas[name] for name in schemas if name not in left_out}
-    return {**filters, "fingerprint": kind}
+    return {name: schemas[name] for name in schemas if name not in left_out} | {"fingerprint": kind}
 
 
 _FILTERS: Final = _filters()
@@ -217,10 +221,7 @@ def _choosing(act: Act) -> Schemas:
         "ids": {**numbers, "description": "The numbers of the jobs; or give filters."},
         **_FILTERS,
         "state": {"enum": list(act.states), "description": "Only jobs in this state."},
-        "at_most": {
-            **most,
-            "description": "Change up to this many, newest first.",
-        },
+        "at_most": {**most, "description": "Change up to this many, newest first."},
     }
 
 

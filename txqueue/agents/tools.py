@@ -51,9 +51,14 @@ _SHOWING: Final = {
     "description": "Show payloads, results and values; never redacted or encrypted ones.",
 }
 _KINDS: Final = {"IntRange": "integer", "FloatRange": "number"}
+# Commands have another --node: where to send a request.
+_NAMES: Final = {"on_node": "node"}
 
 Schemas = Mapping[str, Mapping[str, Any]]
 """The JSON schema of each argument by its name."""
+
+Parameters = Mapping[str, click.Parameter]
+"""What each argument is for a command, by its name."""
 
 
 @frozen
@@ -120,22 +125,23 @@ def read_tools(options: GlobalOptions) -> Iterator[Tool]:
             name,
             command.help or name,
             {**schemas_of(parameters), WITH_PAYLOAD: _SHOWING},
-            [str(each.name) for each in parameters if each.required],
+            [each for each, parameter in parameters.items() if parameter.required],
             partial(_read, name, parameters, quiet),
         )
 
 
-def parameters_of(name: str) -> tuple[click.Command, list[click.Parameter]]:
+def parameters_of(name: str) -> tuple[click.Command, Parameters]:
     """Return a command and its own parameters, but for flags: they are for people who watch."""
     command = root.get_command(click.Context(root), name)
     assert command is not None
     is_flag = {each: getattr(each, "is_flag", False) for each in command.params}
-    return command, [each for each in command.params if each.expose_value and not is_flag[each]]
+    own = [each for each in command.params if each.expose_value and not is_flag[each]]
+    return command, {_NAMES.get(str(each.name), str(each.name)): each for each in own}
 
 
-def schemas_of(parameters: Sequence[click.Parameter]) -> dict[str, dict[str, Any]]:
+def schemas_of(parameters: Parameters) -> dict[str, dict[str, Any]]:
     """Return the schemas of a command's parameters."""
-    return {str(each.name): _schema_of(each) for each in parameters}
+    return {name: _schema_of(each) for name, each in parameters.items()}
 
 
 def _schema_of(parameter: click.Parameter) -> dict[str, Any]:
@@ -152,24 +158,23 @@ def _schema_of(parameter: click.Parameter) -> dict[str, Any]:
 
 def _read(
     name: str,
-    parameters: Sequence[click.Parameter],
+    parameters: Parameters,
     options: GlobalOptions,
     arguments: Mapping[str, Any],
 ) -> Any:
     """Run the command, and return the document that it prints."""
-    printed = io.StringIO()
     words = [name, *_words(parameters, arguments)]
-    with redirect_stdout(printed):
+    with redirect_stdout(io.StringIO()) as printed:
         root.main(words, prog_name="txqueue", standalone_mode=False, obj=evolve(options))
     document = json.loads(printed.getvalue())
     return document if arguments.get(WITH_PAYLOAD) else _withheld(document)
 
 
-def _words(parameters: Sequence[click.Parameter], arguments: Mapping[str, Any]) -> Iterator[str]:
+def _words(parameters: Parameters, arguments: Mapping[str, Any]) -> Iterator[str]:
     """Yield the arguments as the command line has them; no value can be taken for an option."""
     places: list[str] = []
-    for each in parameters:
-        given = arguments.get(str(each.name), [])
+    for name, each in parameters.items():
+        given = arguments.get(name, [])
         values = given if isinstance(given, list) else [given]
         if isinstance(each, click.Argument):
             places += map(str, values)
