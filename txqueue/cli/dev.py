@@ -181,6 +181,8 @@ def dev(
     with ExitStack() as stack:
         project = _project(Path.cwd())
         dsn = options.chosen_dsn or _embedded(options, project, stack)
+        if source := options.chosen_dsn.source:
+            click.echo(f"server:    set by {source}; unset it to start this folder's own", err=True)
         name = options.settings.node_name(f"{socket.gethostname()}-{project}")
         key = secrets.token_urlsafe(16)
         command = [*twistd(), "--name", name, "--queues", queues, "--workers", str(workers)]

@@ -9,6 +9,7 @@ import re
 import reprlib
 import shlex
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -174,10 +175,12 @@ def moment_ahead(text: str) -> datetime:
         return now
     if text[-1:].isdecimal() and text.replace(".", "", 1).isdecimal():
         raise ValueError(f"{text!r} has no unit; write 30s, 5min or 2h")
-    try:
+    with suppress(ValueError, OverflowError):
         return now + length_of(text)
-    except (ValueError, OverflowError):
+    try:
         return moment_of(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, nor a length of time from now, such as 2h, nor now") from None
 
 
 # Commas join names, and spaces around them do not count; a list in JSON begins with a bracket.

@@ -42,8 +42,8 @@ def test_a_moment_is_in_utc_without_an_offset() -> None:
         moment_of("tomorrow")
 
 
-@pytest.mark.parametrize("text", ["1517", "1.5", "yesterday", "epoch", "infinity"])
+@pytest.mark.parametrize("text", ["1517", "1.5", "yesterday", "epoch", "infinity", "-2h"])
 def test_what_is_no_moment_ahead(text: str) -> None:
-    """A number without a unit may be that of a job."""
-    with pytest.raises(ValueError, match=r"has no unit; write 30s|not a day or a moment"):
+    """The message has all that is allowed; a number without a unit may be that of a job."""
+    with pytest.raises(ValueError, match=r"has no unit; write 30s|a day or a moment.*, nor now"):
         moment_ahead(text)
