@@ -188,6 +188,8 @@ class Reports:
         isolation, scope = Scope.get_isolation_scope().fork(), Scope.get_current_scope().fork()
         isolation.clear_breadcrumbs()
         isolation.add_event_processor(without_data)
+        of_job = {"job_id": job_id, "work_type": work_type, "attempt": attempt}
+        isolation.set_tags(_tags(of_job))
         now, carried = time.time(), CarriedTrace.of_terms(terms)
         is_continued = carried is not None and carried.is_continued(attempt, now)
         kind = find_work_type(work_type)
@@ -255,14 +257,17 @@ REPORTS: Final = Reports()
 """The reports of this process."""
 
 
+def _tags(of_job: Mapping[str, object]) -> dict[str, str]:
+    return {f"txqueue.{name}": str(value) for name, value in of_job.items()}
+
+
 def _about(failed: FailedAttempt) -> Any:
     """Return the members of an event that say which job has failed, and by which kind of error."""
     kind = fingerprint(failed.text)
     of_job = {"job_id": failed.job_id, "work_type": failed.work_type, "attempt": failed.attempt}
-    tags = {f"txqueue.{name}": str(value) for name, value in of_job.items()}
     return {
         "fingerprint": ["txqueue", kind],
-        "tags": {**tags, "txqueue.fingerprint": kind},
+        "tags": {**_tags(of_job), "txqueue.fingerprint": kind},
         "contexts": {"txqueue": {**of_job, "attempts": failed.attempts}},
         "transaction": failed.work_type,
         "extra": {"is_redacted": True} if failed.redacted else {},

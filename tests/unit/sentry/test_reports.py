@@ -114,6 +114,20 @@ def test_the_issue_is_of_the_trace_of_its_run(sentry: Kept) -> None:
     assert [crumb["message"] for crumb in event["breadcrumbs"]["values"]] == ["noted by 1"]
 
 
+def test_what_a_handler_captures_names_its_job(sentry: Kept) -> None:
+    """And nothing that is captured after that."""
+
+    async def captures(_: Any, job: RunningJob) -> None:
+        sentry_sdk.capture_message(f"from {job.id}")
+
+    run(captures, attempt=2)
+    sentry_sdk.capture_message("later")
+    inside, later = sentry.of("event")
+    of_job = {"job_id": "1", "work_type": Handled.work_type, "attempt": "2"}
+    assert inside["tags"] == {f"txqueue.{name}": value for name, value in of_job.items()}
+    assert not later.get("tags")
+
+
 def test_of_redacted_work_only_the_class_is_sent(sentry: Kept) -> None:
     """An error may quote the payload, and so may what the handler has noted."""
 
