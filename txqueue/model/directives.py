@@ -18,15 +18,19 @@ from txqueue.model.job_policy import LENGTHS, length_in_seconds
 from txqueue.model.work_item import WorkItem
 
 
-def snooze_delay(delay: Any) -> float:
+def snooze_delay(delay: Any, what: str = "a job cannot snooze for") -> float:
     """Return the delay of a snooze in seconds.
+
+    Args:
+        delay: The delay.
+        what: Begins the error, before the delay.
 
     Raises:
         ValueError: When it is negative, longer than a hundred years, or no number.
     """
     seconds = length_in_seconds(delay)
     if seconds is None:
-        raise ValueError(f"a job cannot snooze for {brief(delay)}: pass {LENGTHS}")
+        raise ValueError(f"{what} {brief(delay)}: pass {LENGTHS}")
     return seconds
 
 
@@ -60,7 +64,7 @@ class Throttled(Snooze):
     """
 
     def __init__(self, retry_after: float | timedelta) -> None:
-        super().__init__(retry_after)
+        super().__init__(snooze_delay(retry_after, "the retry_after of Throttled cannot be"))
 
 
 class Discard(Exception):

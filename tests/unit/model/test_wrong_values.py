@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue import Cooldown, Cron, Every, ExistingTable, Exists, Key, Retry, Snooze
+from txqueue import Cooldown, Cron, Every, ExistingTable, Exists, Key, Retry, Snooze, Throttled
 from txqueue.errors import InvalidSchedule, InvalidWork
 from txqueue.model.job import wait_limit
 
@@ -82,6 +82,8 @@ def test_a_wrong_delay_of_a_snooze(value: Any) -> None:
     """A text is not read as a number."""
     with pytest.raises(ValueError, match=r"^a job cannot snooze for .* seconds or a timedelta"):
         Snooze(value)
+    with pytest.raises(ValueError, match=r"^the retry_after of Throttled cannot be .* seconds"):
+        Throttled(value)
 
 
 def test_lengths_of_time_may_be_timedeltas() -> None:

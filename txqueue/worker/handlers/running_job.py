@@ -223,8 +223,8 @@ class RunningJob(_JobState):
         """What the run costs of the ``group_rate``: its weight, unless the handler sets this.
 
         Raises:
-            InvalidWork: When it is set to no number from 0 to 1,000,000,000, or after the job's own
-                transaction.
+            InvalidWork: When it is set after the job's own transaction.
+            ValueError: When it is set to no number from 0 to 1,000,000,000.
         """
         return getattr(self, "_cost", float(self.weight))
 
@@ -234,10 +234,10 @@ class RunningJob(_JobState):
             what = f"job {self.id} is completed, and its cost can no longer be set"
             raise InvalidWork(what, "set job.cost inside of job.transaction()")
         if not is_number(cost) or not 0 <= cost <= MOST_COST:
-            what = (
-                f"the cost of job {self.id} is {brief(cost)}, not a number from 0 to {MOST_COST:,}"
+            raise ValueError(
+                f"the cost of job {self.id} is {brief(cost)}, not a number from 0 to {MOST_COST:,};"
+                " set what the run has cost, in the unit of its group_rate"
             )
-            raise InvalidWork(what, "set what the run has cost, in the unit of its group_rate")
         change(self, _cost=float(cost))
         self.write_end_apart()
 
