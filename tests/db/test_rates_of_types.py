@@ -97,8 +97,9 @@ def test_a_handler_settles_what_its_job_has_cost(node: Master, cost: float, star
     assert chunk.ids == [first]
     node.settle(chunk, "done", cost=cost)
     assert at_once(node) == others[:started]
-    told = explained(node, others[started]).detail
-    assert ("former ones cost 1 more than that; this job may start" in told) == (cost == 3)
+    told = explained(node, others[started])
+    assert ("former ones cost 1 more than that; this job may start" in told.detail) == (cost == 3)
+    assert ("what former ones cost is then forgotten" in told.remedy) == (cost == 3)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +124,30 @@ def test_a_throttled_job_holds_its_key(
         told = explained(node, each)
         assert told.reason == "throttled"
         assert f"by job {job}" in told.detail
+        assert (f"which raised it: txqueue retry {job}" in told.remedy) == (each == job)
     end_holds(node)
     assert sorted(at_once(node)) == [job, *ids[:held]] if "group" not in key else [job]
+
+
+def test_a_resumed_key_leaves_the_throttled_job_its_delay(node: Master) -> None:
+    """Until it is retried, as explain says."""
+    job, other = node.enqueue({"tenant": "t"}, {"tenant": "t"})
+    throttle(node, node.claim(1)[0])
+    resume(node, "tenant", "t")
+    assert at_once(node) == [other]
+    assert f"txqueue retry {job}" in explained(node, job).remedy
+    node.value("select retried from txqueue.retry(%s, 'ann')", [job])
+    assert at_once(node) == [job]
+
+
+def test_an_operators_rate_forgets_what_jobs_have_cost(node: Master) -> None:
+    """As explain says of it."""
+    declare(node)
+    _, waits = node.enqueue({"group": "g"}, {"group": "g"})
+    node.settle(node.claim(1)[0], "done", cost=9)
+    assert at_once(node) == []
+    limit(node, "group", "g", rate=HOURLY["rate"])
+    assert at_once(node) == [waits]
 
 
 def test_direct_dispatch_obeys_a_hold(node: Master) -> None:

@@ -55,7 +55,7 @@ def held_back(facts: Facts, kind: str) -> Iterator[Blocker]:
     if limits.get("opens_in") is not None:
         detail = f"the {kind} {key} may start only {_rate(limits)}"
         left = f"the next in {limits['opens_in']:.1f} s"
-        yield Blocker("rate", f"{detail}; {left}", raised(kind, key, "--rate"))
+        yield Blocker("rate", f"{detail}; {left}", _faster(limits, kind, key))
     elif limits.get("tokens") is not None and ahead >= limits["tokens"]:
         detail = f"the {kind} {key} may start only {_rate(limits)}; {first_of(ahead)}"
         yield Blocker("rate", detail, f"{_IN_ITS_TURN}; {raised(kind, key, '--rate')}")
@@ -116,9 +116,8 @@ def for_rate(facts: Facts) -> Blocker:
     job = facts["job"]
     left = until(facts, job["not_before"])
     detail = f"its group {job['group']} may start only {_rate(_limits(facts, 'group'))}"
-    return Blocker(
-        "rate", f"{detail}; this job may start {left}", raised("group", job["group"], "--rate")
-    )
+    remedy = _faster(_limits(facts, "group"), "group", job["group"])
+    return Blocker("rate", f"{detail}; this job may start {left}", remedy)
 
 
 def _holder_text(facts: Facts, holder: Mapping[str, Any]) -> str:
@@ -146,7 +145,9 @@ def throttled(facts: Facts) -> Iterator[Blocker]:
     """Yield that the job has to wait because its own handler was throttled."""
     for kind in ("group", "tenant", "queue"):
         if control(facts, kind).get("held_by") == facts["job"]["job_id"] and is_held(facts, kind):
-            yield _throttled(facts, kind)
+            found, more = _throttled(facts, kind), "and for this job, which raised it:"
+            again = f"txqueue retry {facts['job']['job_id']}"
+            yield evolve(found, remedy=f"{found.remedy}, {more} {again}")
 
 
 def _throttled(facts: Facts, kind: str) -> Blocker:
@@ -160,9 +161,19 @@ def _throttled(facts: Facts, kind: str) -> Blocker:
 def _rate(limits: Mapping[str, Any]) -> str:
     rate = limits.get("rate") or 0
     text = f"{rate:g} {'job' if rate == 1 else 'jobs'} a second"
-    # The next job starts with one token left.
-    owed = round((limits.get("opens_in") or 0) * rate) - 1
+    owed = _owed(limits)
     return f"{text}, and former ones cost {owed:,} more than that" if owed > 0 else text
+
+
+def _owed(limits: Mapping[str, Any]) -> int:
+    # The next job starts with one token left.
+    return round((limits.get("opens_in") or 0) * (limits.get("rate") or 0)) - 1
+
+
+def _faster(limits: Mapping[str, Any], kind: str, key: str) -> str:
+    """Return how to raise a rate; an operator's takes the place of the type's and of its debt."""
+    more = raised(kind, key, "--rate")
+    return f"{more}; what former ones cost is then forgotten" if _owed(limits) > 0 else more
 
 
 def damaged(facts: Facts) -> Blocker:
