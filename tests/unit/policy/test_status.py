@@ -12,8 +12,10 @@ from txqueue.policy.findings.status import (
     Rest,
     depth,
     largest,
+    named_nodes,
     queues,
     unfamiliar,
+    work_types,
     worker_state,
 )
 from txqueue.policy.findings.work import by_cause, unknown_type, unserved_queue
@@ -334,6 +336,21 @@ def test_a_node_whose_files_have_changed() -> None:
     report = {"applications": ["1"], "is_outdated": True}
     found = warnings({"nodes": [node("a", report=report)]})
     assert kinds(found) == [("outdated_node", "a")]
+
+
+def test_no_restart_ends_the_version_that_runs_a_held_type() -> None:
+    """Only nodes that hold it are to be restarted; what lists the type says where it is held."""
+    report = {"applications": ["1"], "is_outdated": True, "held": []}
+    nodes = [
+        node("a", report=report),
+        node("b", report={**report, "applications": ["2"], "held": ["mail"]}, work_types=[]),
+    ]
+    remedies = [(each["subject"], each["remedy"]) for each in warnings({"nodes": nodes})]
+    keep = "restart only nodes on which a type is held; the others run its jobs meanwhile"
+    assert remedies == [("default", keep), ("a", keep), ("b", "restart it on h")]
+    (mail,) = work_types([{"work_type": "mail"}], [], nodes)
+    assert named_nodes(mail) == ["a", "b (held)"]
+    assert unknown_type("mail", nodes[1:], is_published=True) is None
 
 
 def test_a_name_that_nothing_has_may_be_a_misspelt_one() -> None:

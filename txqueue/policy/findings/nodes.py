@@ -153,11 +153,14 @@ def named_versions(running: Mapping[str, Sequence[str]]) -> str:
 _FOR_DEPLOY: Final = (
     "that is meant for the time of a deploy only: jobs run by the code of either version"
 )
+_KEEP: Final = "restart only nodes on which a type is held; the others run its jobs meanwhile"
 
 
 @NODES.check("application-versions", "nodes", WARNING, kind="mixed_applications")
 def _applications(nodes: Sequence[Row]) -> Iterator[Finding]:
     alive, by_name = served_queues(nodes), {node["name"]: node for node in nodes}
+    is_held = any(report_of(node).get("held") for node in nodes)
+    finish = "finish the deploy: restart the nodes that run the older one"
     for queue, names in sorted(served_queues(nodes, SERVING).items()):
         running = by_application(by_name[name] for name in names)
         if queue in alive and len(running) > 1:
@@ -165,15 +168,17 @@ def _applications(nodes: Sequence[Row]) -> Iterator[Finding]:
                 f"the workers of the queue {queue} run different versions of the application:"
                 f" {named_versions(running)}",
                 _FOR_DEPLOY,
-                "finish the deploy: restart the nodes that run the older one",
+                _KEEP if is_held else finish,
                 queue,
             )
     for node in nodes:
-        if report_of(node).get("is_outdated"):
+        report = report_of(node)
+        if report.get("is_outdated"):
+            is_good = is_held and not report.get("held")
             yield Finding(
                 f"the files of the application have changed since node {node['name']} read them",
                 _FOR_DEPLOY,
-                f"restart it on {node['hostname']}",
+                _KEEP if is_good else f"restart it on {node['hostname']}",
                 node["name"],
                 kind="outdated_node",
             )

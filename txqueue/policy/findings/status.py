@@ -154,20 +154,31 @@ def work_types(
 
     Returns:
         One dictionary for each work type, sorted by name; ``policy`` is None for an unpublished
-        one, ``nodes`` has the names of the live nodes that know it.
+        one, ``nodes`` has the names of the live nodes that run it, ``held`` of those on whose
+        version the deploy guard holds it.
     """
-    states = dict.fromkeys(STATES, 0)
-    rows_by_name = {row["work_type"]: {**row, **states, "nodes": []} for row in published}
+    rows_by_name = {row["work_type"]: {**row, **_without_jobs()} for row in published}
     for row in live:
         name = row["work_type"]
-        unknown = {"work_type": name, "policy": None, "queue": row["queue"]}
-        kind = rows_by_name.setdefault(name, {**unknown, "priority": None, **states, "nodes": []})
+        unknown = {"work_type": name, "policy": None, "queue": row["queue"], "priority": None}
+        kind = rows_by_name.setdefault(name, {**unknown, **_without_jobs()})
         kind[row["state"]] += row["jobs"]
     for node in nodes:
-        for name in node["work_types"] if node["state"] in SERVING else ():
-            if name in rows_by_name:
-                rows_by_name[name]["nodes"].append(node["name"])
+        if node["state"] in SERVING:
+            held = (node.get("report") or {}).get("held") or ()
+            for key, names in (("nodes", node["work_types"]), ("held", held)):
+                for name in rows_by_name.keys() & set(names):
+                    rows_by_name[name][key].append(node["name"])
     return [rows_by_name[name] for name in sorted(rows_by_name)]
+
+
+def _without_jobs() -> dict[str, Any]:
+    return {**dict.fromkeys(STATES, 0), "nodes": [], "held": []}
+
+
+def named_nodes(work_type: Row) -> list[str]:
+    """Return the names of the live nodes that have a work type, and which of them hold it."""
+    return [*work_type["nodes"], *(f"{name} (held)" for name in work_type["held"])]
 
 
 def depth(looked: Iterable[Row], most: int, now: datetime) -> dict[str, Any]:

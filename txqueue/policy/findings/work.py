@@ -60,7 +60,7 @@ def unknown_type(
         nodes: The nodes.
         is_published: Whether any node has ever registered it.
     """
-    if any(work_type in node["work_types"] for node in nodes if node["state"] in SERVING):
+    if any(work_type in _defined(node) for node in nodes if node["state"] in SERVING):
         return None
     return unknown(work_type, None, is_published=is_published)
 

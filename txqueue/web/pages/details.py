@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from txqueue.policy.findings.catalogue import warnings
+from txqueue.policy.findings.status import named_nodes, work_types
 from txqueue.policy.findings.work import by_cause, unknown_type, unserved_queue
 from txqueue.store.inquiries.inquiry import together
 from txqueue.store.reads.dashboard import LOOKED_AT, about_live_jobs, about_node_jobs, about_policy
@@ -126,7 +127,7 @@ async def work_type(visit: PageVisit) -> Reply:
         looked_at=LOOKED_AT,
         published=policy,
         has_form=has_form(policy),
-        nodes=[node for node in nodes if name in node["work_types"]][:_NODES_TOLD],
+        nodes=named_nodes(work_types([{"work_type": name}], (), nodes)[0])[:_NODES_TOLD],
         trouble=unknown_type(name, nodes, is_published=policy is not None),
         kinds=await _kinds(visit, name),
         schedules=schedules,
