@@ -1,7 +1,7 @@
 -- Acts of operators on jobs: what programs call comes first, then its steps and what they use.
 
 -- Enqueues a copy of an archived job: see enqueue_again(). Its columns are an object with the archived
--- work_type, queue, priority, weight, group and tenant. Returns the number.
+-- work_type, queue, priority, weight, group and tenant; and the archived payload, if the copy's is another one. Returns the number.
 create or replace function txqueue.repeat_archived(
     its_job_id bigint, columns jsonb, its_payload jsonb, its_options jsonb, who text) returns bigint
 language plpgsql volatile security definer
@@ -11,9 +11,9 @@ declare
         'job_id', its_job_id, 'work_type', columns -> 'work_type', 'queue', columns -> 'queue', 'priority', columns -> 'priority',
         'weight', columns -> 'weight', 'group', columns -> 'group', 'tenant', columns -> 'tenant'));
 begin
-    this.payload := its_payload;
+    this.payload := coalesce(columns -> 'payload', its_payload);
     this.options := its_options;
-    return enqueue_again(this, who);
+    return enqueue_again(with_payload(this, its_payload), who);
 end $$;
 
 -- Enqueues a copy of an ended job: the same payload and policy, due now, waiting for no other job. If another
@@ -97,13 +97,42 @@ begin
     elsif this.state not in ('done', 'failed', 'cancelled') then
         perform refuse(format('job %s has not ended', its_job_id), 'wait for its end, or enqueue another');
     end if;
-    this.payload := coalesce(its_payload, this.payload);
-    damage := find_damage(this.options, this.payload);
+    damage := find_damage(this.options, coalesce(its_payload, this.payload));
     if damage is not null then
         perform refuse(format('job %s cannot be repeated: %s', its_job_id, damage),
                        'restore its row from a backup, or enqueue a job with the same payload');
     end if;
-    return enqueue_again(this, who);
+    return enqueue_again(with_payload(this, coalesce(its_payload, this.payload)), who);
+end $$;
+
+-- A job with another payload. A key that its type has computed from the former one is computed from it; one that only the
+-- class can compute is refused.
+create or replace function txqueue.with_payload(this job, its_payload jsonb) returns job
+language plpgsql volatile
+as $$
+declare
+    former constant jsonb := readable_json(this.payload);
+    keys   jsonb := jsonb_build_object('group', this."group", 'tenant', this.tenant, 'unique', this.options -> 'unique');
+    name   text;
+    parts  jsonb;
+begin
+    if former is distinct from its_payload then
+        for name, parts in select its.* from work_type as known, jsonb_each((known.policy -> 'keys') - 'unique_mode') as its
+                            where known.work_type = this.work_type
+        loop
+            if jsonb_typeof(parts) <> 'array' then
+                perform refuse(format('the %s key of %s is computed by its class, which the database does not have', name, this.work_type),
+                               'enqueue a job with that payload and key, from Python or by txqueue enqueue');
+            elsif keys ->> name is not distinct from compute_key(this.work_type, name, parts, former, false) then
+                keys := keys || jsonb_build_object(name, compute_key(this.work_type, name, parts, its_payload));
+            end if;
+        end loop;
+        this."group" := keys ->> 'group';
+        this.tenant := keys ->> 'tenant';
+        this.options := coalesce(this.options, '{}') || jsonb_build_object('unique', keys -> 'unique');
+    end if;
+    this.payload := its_payload;
+    return this;
 end $$;
 
 -- The form in which an action names jobs.

@@ -268,6 +268,35 @@ async def test_python_need_not_name_keys_that_it_has_computed_as_none(
     assert declared.value("select txqueue.repeat(%s, 'me') > 0", ids[0])
 
 
+@pytest.mark.parametrize("is_archived", [False, True])
+def test_keys_of_a_copy_with_another_payload(declared: Master, is_archived: bool) -> None:
+    """Those that came from the former payload come from its own; what was named stays."""
+    before, after = {"customer": 7, "number": 1}, {"customer": 8, "number": 2, "shop": "tea"}
+    job_id = enqueued(declared, before, ", \"group\" => 'mine'")
+    declared.value("select count(*) from txqueue.cancel(array[%s::bigint], 'me')", job_id)
+    call: tuple[Any, ...] = ("select txqueue.repeat(%s, 'me', %s)", job_id, json.dumps(after))
+    if is_archived:
+        columns = {"work_type": "keys.delivery", "queue": "default", "priority": 4, "weight": 1}
+        options = {"unique": "delivery 1 on 2026-11-30"}
+        call = (
+            "select txqueue.repeat_archived(%s, %s, %s, %s, 'me')",
+            *(job_id, json.dumps({**columns, "group": "mine", "payload": before})),
+            *(json.dumps(after), json.dumps(options)),
+        )
+    wanted = ["mine", "tea", "delivery 2 on 2026-11-30"]
+    assert keys_of(declared, declared.value(*call)) == wanted
+
+
+def test_no_copy_has_another_payload_with_a_key_that_the_class_computes(declared: Master) -> None:
+    """Its group would be that of the former one."""
+    job_id = enqueued(declared, {"customer": 1}, ", \"group\" => 'c1'", "keys.computed")
+    declared.value("select count(*) from txqueue.cancel(array[%s::bigint], 'me')", job_id)
+    with pytest.raises(psycopg2.Error, match=r"group key of keys.computed is computed by its cl"):
+        declared.value("select txqueue.repeat(%s, 'me', '{\"customer\": 2}')", job_id)
+    copy = declared.value("select txqueue.repeat(%s, 'me', '{\"customer\": 1}')", job_id)
+    assert keys_of(declared, copy)[0] == "c1"
+
+
 def test_the_option_keys_is_true_or_false(declared: Master) -> None:
     """Anything else is refused."""
     with pytest.raises(psycopg2.Error, match="keys is neither true nor false"):

@@ -157,11 +157,14 @@ def repeat_call(
     """
     if archived is None:
         return Question(f"select {schema}.repeat(%s, %s, %s::jsonb)", (job_id, who, payload))
-    columns = json.dumps({name: archived[name] for name in _COPIED})
+    columns = {name: archived[name] for name in _COPIED}
+    if payload is not None:
+        # Only to tell which keys came from it.
+        columns["payload"] = json.loads(archived["payload"])
     return Question(
         f"select {schema}.repeat_archived(its_job_id => %s, columns => %s,"
         " its_payload => %s, its_options => %s, who => %s)",
-        (job_id, columns, payload or archived["payload"], archived["options"], who),
+        (job_id, json.dumps(columns), payload or archived["payload"], archived["options"], who),
     )
 
 
