@@ -111,6 +111,7 @@ def test_the_check_of_new_code(
         {
             "work_type": "types.parcel",
             "is_known": True,
+            "has_schema": True,
             "jobs": 4,
             "encrypted": 0,
             "misfits": [
@@ -118,12 +119,34 @@ def test_the_check_of_new_code(
                 {"what": "required field missing @ $.street", "jobs": 2, "job_id": first},
             ],
         },
-        {"work_type": "types.sealed", "is_known": False, "jobs": 1, "encrypted": 1, "misfits": []},
+        {
+            "work_type": "types.sealed",
+            "is_known": False,
+            "has_schema": False,
+            "jobs": 1,
+            "encrypted": 1,
+            "misfits": [],
+        },
     ]
     people = " ".join(cli("--dsn", dsn, "types", "--check", "new.json", status=1).out.split())
     assert f"required field missing @ $.street: 2 jobs, such as {first}" in people
-    assert "3 waiting jobs of 4 cannot be read." in people
+    assert "types.sealed: the file lacks it; 1 waiting job would never run" in people
+    assert "4 waiting jobs of 5 cannot be read." in people
     assert SECRET not in said.out + people
+
+
+def test_types_that_are_not_checked(published: Master, dsn: str, cli: Cli, tmp_path: Path) -> None:
+    """Others than the one that is named, and those of the new code without a schema."""
+    file = tmp_path / "new.json"
+    put(published, "types.parcel", {})
+    for schemas, words, status, said in (
+        ([], (), 1, "types.parcel: the file lacks it"),
+        ([], ("types.sealed",), 0, "There is no waiting job to check."),
+        ([{"work_type": "types.parcel", "schema": None}], (), 0, "the file has no schema of it"),
+    ):
+        file.write_text(json.dumps({"types": schemas}))
+        out = cli("--dsn", dsn, "types", *words, "--check", str(file), status=status).out
+        assert said in " ".join(out.split())
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"types": [{"work_type": "t", "schema": 1}]}'])

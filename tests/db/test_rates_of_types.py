@@ -141,7 +141,7 @@ def test_a_resumed_key_leaves_the_throttled_job_its_delay(node: Master) -> None:
 
 
 def test_an_operators_rate_forgets_what_jobs_have_cost(node: Master) -> None:
-    """As explain says of it."""
+    """As explain tells."""
     declare(node)
     _, waits = node.enqueue({"group": "g"}, {"group": "g"})
     node.settle(node.claim(1)[0], "done", cost=9)

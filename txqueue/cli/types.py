@@ -13,6 +13,7 @@ from txqueue.cli.output import Columns, Lines, amount_of, show, show_list, style
 from txqueue.cli.source import read_database
 from txqueue.errors import UnknownWorkType
 from txqueue.model.humanize import counted
+from txqueue.policy.findings.status import named_nodes
 
 if TYPE_CHECKING:
     from txqueue.policy.readability import Readability
@@ -59,7 +60,7 @@ def types(
         types --check -
     """
     if checked is not None:
-        return _check(options, _schemas_in(checked, work_type))
+        return _check(options, _schemas_in(checked), work_type)
     if is_shown or app:
         from txqueue.store.reads.payloads import about_schemas
 
@@ -108,16 +109,15 @@ _TYPES: Columns = {
     "type": "work_type",
     "queue": "queue",
     **{f">{state}": amount_of(state) for state in ("waiting", "ready", "assigned", "failed")},
-    "nodes": lambda row: ", ".join(row["nodes"]) or styled("none has it", "bold red"),
+    "nodes": lambda row: ", ".join(named_nodes(row)) or styled("none has it", "bold red"),
 }
 
 
-def _schemas_in(file: IO[str], work_type: str | None) -> dict[str, Mapping[str, Any]]:
-    """Return the schemas in a file by work type; only that of one type, if it is given."""
+def _schemas_in(file: IO[str]) -> dict[str, Mapping[str, Any] | None]:
+    """Return the schemas in a file by work type."""
     try:
-        rows = json.load(file)["types"]
-        schemas = {row["work_type"]: row["schema"] for row in rows if row["schema"] is not None}
-        is_right = all(isinstance(schema, dict) for schema in schemas.values())
+        schemas = {row["work_type"]: row["schema"] for row in json.load(file)["types"]}
+        is_right = all(isinstance(schema, dict | None) for schema in schemas.values())
     except (ValueError, KeyError, TypeError, RecursionError):
         is_right = False
     if not is_right:
@@ -125,10 +125,12 @@ def _schemas_in(file: IO[str], work_type: str | None) -> dict[str, Mapping[str, 
             f"{file.name} has no schemas of work types; make it with"
             " txqueue types --schema --app MODULE --json"
         )
-    return {name: made for name, made in schemas.items() if work_type in (None, name)}
+    return schemas
 
 
-def _check(options: GlobalOptions, schemas: Mapping[str, Mapping[str, Any]]) -> int:
+def _check(
+    options: GlobalOptions, schemas: Mapping[str, Mapping[str, Any] | None], work_type: str | None
+) -> int:
     from txqueue.policy.readability import Readability
     from txqueue.store.inquiries.reader import Reader, Session
     from txqueue.store.reads.payloads import about_waiting_payloads
@@ -139,7 +141,7 @@ def _check(options: GlobalOptions, schemas: Mapping[str, Mapping[str, Any]]) -> 
         while rows := reader.find(
             about_waiting_payloads(session.schema, list(schemas), after, _PAGE)
         ):
-            found.add(rows)
+            found.add(row for row in rows if work_type in (None, row["work_type"]))
             after = rows[-1]["job_id"]
     show(options, {"types": found.types()}, lambda: _told(found))
     return _FAULT if found.unreadable else 0
@@ -147,18 +149,22 @@ def _check(options: GlobalOptions, schemas: Mapping[str, Mapping[str, Any]]) -> 
 
 def _told(found: Readability) -> Lines:
     for row in found.types():
+        name, jobs = row["work_type"], counted(row["jobs"], "waiting job")
         if not row["is_known"]:
-            jobs = counted(row["jobs"], "waiting job")
-            yield styled(f"{row['work_type']}: not in the file; {jobs}, not checked", "yellow")
+            yield styled(f"{name}: the file lacks it; {jobs} would never run", "bold red")
+        elif not row["has_schema"]:
+            yield styled(f"{name}: the file has no schema of it; {jobs}, not checked", "yellow")
+        elif row["encrypted"]:
+            jobs = counted(row["encrypted"], "encrypted job")
+            yield styled(f"{name}: {jobs}, not checked", "yellow")
         for misfit in row["misfits"]:
             jobs = counted(misfit["jobs"], "job")
-            text = f"{row['work_type']}: {misfit['what']}: {jobs}, such as {misfit['job_id']}"
+            text = f"{name}: {misfit['what']}: {jobs}, such as {misfit['job_id']}"
             yield styled(text, "bold red")
-        if row["encrypted"]:
-            jobs = counted(row["encrypted"], "encrypted job")
-            yield styled(f"{row['work_type']}: {jobs}, not checked", "yellow")
-    yield styled(
-        f"{counted(found.unreadable, 'waiting job')} of {found.checked:,} cannot be read."
-        if found.unreadable
-        else f"All of {counted(found.checked, 'waiting job')} can be read."
-    )
+    if found.unreadable:
+        checked = f"{counted(found.unreadable, 'waiting job')} of {found.checked:,} cannot be read."
+    elif found.checked:
+        checked = f"All of {counted(found.checked, 'waiting job')} can be read."
+    else:
+        checked = "There is no waiting job to check."
+    yield styled(checked)

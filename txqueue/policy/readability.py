@@ -24,10 +24,10 @@ class Readability:
     """Counts jobs whose payloads do not fit the schema of their type, without their values.
 
     Args:
-        schemas: The schemas by work type.
+        schemas: The schemas by work type; None for a type of the new code that has none.
     """
 
-    _schemas: Mapping[str, Mapping[str, Any]]
+    _schemas: Mapping[str, Mapping[str, Any] | None]
     _tallies: dict[str, _Tally] = field(factory=dict, init=False)
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -44,14 +44,22 @@ class Readability:
 
     @property
     def checked(self) -> int:
-        """How many jobs were compared with a schema."""
-        known = [tally for name, tally in self._tallies.items() if name in self._schemas]
-        return sum(tally.jobs - tally.encrypted for tally in known)
+        """How many jobs were compared with a schema, or are of a type that the new code lacks."""
+        known = [tally for name, tally in self._tallies.items() if self._has_schema(name)]
+        return self._lost + sum(tally.jobs - tally.encrypted for tally in known)
 
     @property
     def unreadable(self) -> int:
-        """How many jobs do not fit the schema of their type."""
-        return sum(jobs for tally in self._tallies.values() for jobs, _ in tally.misfits.values())
+        """How many jobs do not fit the schema of their type, or are of one that is lacking."""
+        tallies = self._tallies.values()
+        return self._lost + sum(jobs for each in tallies for jobs, _ in each.misfits.values())
+
+    @property
+    def _lost(self) -> int:
+        return sum(each.jobs for name, each in self._tallies.items() if name not in self._schemas)
+
+    def _has_schema(self, work_type: str) -> bool:
+        return self._schemas.get(work_type) is not None
 
     def types(self) -> list[dict[str, Any]]:
         """Return the types that have jobs, with their misfits, sorted by name."""
@@ -59,6 +67,7 @@ class Readability:
             {
                 "work_type": name,
                 "is_known": name in self._schemas,
+                "has_schema": self._has_schema(name),
                 "jobs": tally.jobs,
                 "encrypted": tally.encrypted,
                 "misfits": [
