@@ -27,6 +27,8 @@ from txqueue.django.framework import (
 )
 from txqueue.django.items import TaskWork, ensure_item, job_priority
 from txqueue.errors import Duplicate, InvalidWork
+from txqueue.model.payload_schema import payload_schema
+from txqueue.model.schema_check import find_misfit
 from txqueue.model.work_item import known_work_types
 from txqueue.testing import assert_enqueued, drain, perform
 
@@ -172,6 +174,23 @@ def test_what_the_function_does_not_take_is_refused(
     with pytest.raises(TypeError, match=message):
         tasks.add.enqueue(*arguments)
     assert enqueued() == 0
+
+
+@pytest.mark.parametrize(
+    ("payload", "misfit"),
+    [
+        ({"args": [1, 2, 3]}, "invalid value (maxItems 2) @ $.args"),
+        ({"args": []}, "fits no type @ $"),
+        ({}, "fits no type @ $"),
+        ({"args": [1]}, None),
+        ({"kwargs": {"left": 1}}, None),
+    ],
+)
+def test_another_payload_must_have_the_arguments_of_the_function(
+    tasks: Any, payload: dict[str, Any], misfit: str | None
+) -> None:
+    """As operators may edit it where the function is not there."""
+    assert find_misfit(payload_schema(ensure_item(tasks.add)) or {}, payload) == misfit
 
 
 @pytest.mark.parametrize("result_id", ["", "x", "0", "123", "9" * 30, None, "1.5"])

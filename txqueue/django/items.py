@@ -45,6 +45,7 @@ class TaskWork(WorkItem, is_abstract=True):
         using: What `Task.using` has changed of the declared task.
         function: The task's function.
         is_declared: Whether the class has the queue and the priority of the declared task.
+        payload_rule: The part of its payloads' JSON Schema that the fields do not say.
     """
 
     args: list[Any] = attrs.field(factory=list)
@@ -53,6 +54,7 @@ class TaskWork(WorkItem, is_abstract=True):
 
     function: ClassVar[Callable[..., Any]]
     is_declared: ClassVar[bool] = False
+    payload_rule: ClassVar[Mapping[str, Any]] = {}
     omit_defaults = True
     # As with Django's own backends, a task that fails is not run again.
     retry = Retry(attempts=1)
@@ -122,9 +124,20 @@ def ensure_item(task: Any) -> type[TaskWork]:
         _check_needs_nothing(task)
     own = {"queue": task.queue_name, "priority": job_priority(task.priority), "is_declared": True}
     try:
-        return _item(task.func, {**options, **own})
+        return _item(task.func, {**options, **own, "payload_rule": _payload_rule(task)})
     except InvalidWork as error:
         raise InvalidTask(str(error)) from error
+
+
+def _payload_rule(task: Any) -> dict[str, Any]:
+    """Return the schema of how many positional arguments a task takes; names may stand for them."""
+    parameters = [*_signature(task.func).parameters.values()][int(task.takes_context) :]
+    placed = [each for each in parameters if each.kind <= each.POSITIONAL_OR_KEYWORD]
+    is_open = any(each.kind is each.VAR_POSITIONAL for each in parameters)
+    needed = sum(each.default is each.empty for each in placed)
+    enough = {"required": ["args"], "properties": {"args": {"minItems": needed}}}
+    choice = {"anyOf": [enough, {"required": ["kwargs"]}]} if needed else {}
+    return {"properties": {"args": {} if is_open else {"maxItems": len(placed)}}, **choice}
 
 
 def _check_needs_nothing(task: Any) -> None:

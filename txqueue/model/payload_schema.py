@@ -63,6 +63,7 @@ def payload_schema(cls: type[WorkItem]) -> Schema | None:
         # An annotation cannot be evaluated; to enqueue such an item is refused.
         return None
     about = {"$schema": DIALECT, "title": cls.work_type, **_description(cls)}
+    about |= {"allOf": [rule]} if (rule := getattr(cls, "payload_rule", None)) else {}
     return {**body, **about, **({"$defs": makes.parts} if makes.parts else {})}
 
 
