@@ -77,8 +77,8 @@ async def holder(db: Database, job_id: int, trio: Trio) -> tuple[Node, Node]:
 async def test_a_queue_is_paused_and_resumed(
     trio: Trio, shared_db: Database, shared_queue: WorkQueue
 ) -> None:
-    """Through one node, for all of them; other queues continue."""
-    assert told(trio[0], "pause", "other")["changed"] is True
+    """Through one node, for all of them; other queues continue. Why is recorded and shown."""
+    assert told(trio[0], "pause", "other", "--why", "a trial")["changed"] is True
     held = await shared_queue.enqueue(Noop(), queue="other")
     free = await shared_queue.enqueue(Noop())
     assert (await ended(shared_db, free))["state"] == "done"
@@ -87,12 +87,10 @@ async def test_a_queue_is_paused_and_resumed(
     assert told(trio[1], "pause", "other")["changed"] is False
     assert told(trio[2], "resume", "other")["changed"] is True
     assert (await ended(shared_db, held))["state"] == "done"
-    acts = shared_db.rows(
-        "select who, what from txqueue.action where subject = 'queue other' order by action_id"
-    )
-    assert [(row["who"], row["what"]) for row in acts] == [
-        (getpass.getuser(), what) for what in ("pause", "pause", "resume")
-    ]
+    acts = told(trio[0], "actions", "--subject", "queue other")["actions"]
+    me = getpass.getuser()
+    by_me = [(me, "resume"), (me, "pause"), (f"{me}: a trial", "pause")]
+    assert [(act["who"], act["what"]) for act in acts] == by_me
 
 
 @pytest.mark.parametrize("through", ["its own node", "another node"])

@@ -231,7 +231,7 @@ async def test_each_act_is_reachable_on_a_phone_without_scrolling_sideways(
 async def test_the_menu_of_a_phone_leads_to_each_page(
     sample: Database, chromium: Chromium, *, has_script: bool
 ) -> None:
-    """With JavaScript and without it."""
+    """With JavaScript and without it; with it, a field of the menu says why the next act is."""
 
     def steps(page: Any) -> None:
         page.goto("/login?key=secret")
@@ -239,8 +239,15 @@ async def test_the_menu_of_a_phone_leads_to_each_page(
         page.tap(".menu-key")
         page.tap("header nav >> text=Schedules")
         page.wait_for_url("**/schedules")
+        page.tap(".menu-key")
+        assert page.locator("#reason").is_visible() == has_script
+        if has_script:
+            page.fill("#reason", "a trial")
+        page.tap(".menu-key")
         page.locator("tr", has_text="reindex").locator("button:text-is('Pause')").tap()
         page.wait_for_selector("text=The schedule reindex is paused")
+        who = sample.value("select who from txqueue.action order by action_id desc limit 1")
+        assert who.endswith(": a trial") == has_script
 
     await chromium.browse(sample.dsn, steps, java_script_enabled=has_script, **PHONE)
 

@@ -99,6 +99,12 @@ addEventListener("change", (event) => {
   }
 });
 
+// The menu has the field for forms that have none of their own.
+addEventListener("formdata", ({ formData }) => {
+  const reason = document.getElementById("reason")?.value.trim();
+  if (reason && formData.has("shown") && !formData.get("why")) formData.set("why", reason);
+});
+
 // Without a script, or where the browser has no clipboard for pages, the link shows the text.
 addEventListener("click", async (event) => {
   const link = event.target.closest("[data-copy]");
