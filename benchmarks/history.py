@@ -28,7 +28,7 @@ from rich.console import Console
 
 from txqueue.demo.environment import Pace, Stages, TemporarySchema, bars, embedded_schema
 from txqueue.demo.node import RunningNode, enqueue_all, publish, wait_until_done
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.job_details import about_job
 from txqueue.store.schema.migrations import migrate
 from txqueue_bench.cpu_time import cpu_seconds
@@ -122,11 +122,11 @@ def filled(session: Session, jobs: int, days: int, advance: Callable[[int], None
 
 def looked_up(session: Session, jobs: int) -> list[float]:
     """Look jobs up by number, as `txqueue job` does; returns what each took, in ms."""
-    reader, chosen = Reader(session), random.Random(839)
+    reader, chosen = session, random.Random(839)
     return [look_up(reader, session.schema, -chosen.randint(1, jobs)) for _ in range(LOOKED_UP)]
 
 
-def look_up(reader: Reader, schema: str, number: int) -> float:
+def look_up(reader: Session, schema: str, number: int) -> float:
     """Look up one job; return the time in ms."""
     began = time.perf_counter()
     found = reader.find(about_job(schema, number))
@@ -142,7 +142,7 @@ def looking_up(target: TemporarySchema, number: int) -> Iterator[list[float]]:
 
     def go_on() -> None:
         with target.session() as session:
-            reader = Reader(session)
+            reader = session
             while not stopped.is_set():
                 took.append(look_up(reader, session.schema, number))
 

@@ -27,7 +27,7 @@ from txqueue.archive.storage import ArchiveStorage
 from txqueue.archive.writing import archive
 from txqueue.cli.history import SHOWN
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads import history
 from txqueue.store.reads.history import PastDays, about_archived, next_step
 
@@ -336,7 +336,7 @@ def test_days_are_archived_in_a_bucket(
     filesystem, _ = fs.FileSystem.from_uri(bucket)
     assert read(done.path, filesystem) == rows
     since, until = NOON, NOON + timedelta(hours=1)
-    days = Reader(session).find(about_archived("txqueue", since, until))
+    days = session.find(about_archived("txqueue", since, until))
     found = archived_jobs(days, since, until, limit=10_000, filters={}, columns=SHOWN, unread=[])
     assert {row["job_id"] for row in found} == {row[0] for row in rows}
 

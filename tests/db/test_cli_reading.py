@@ -16,7 +16,7 @@ from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.inquiries.inquiry import Inquiry, Question
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads import job_search
 from txqueue.store.reads.queue_state import about_clock
 
@@ -210,10 +210,9 @@ def test_a_reader_cannot_write(session: Session) -> None:
     def writing() -> Inquiry[None]:
         yield Question("insert into txqueue.setting default values")
 
-    reader = Reader(session)
-    reader.find(about_clock())
+    session.find(about_clock())
     with pytest.raises(DatabaseUnavailable, match="read-only"):
-        reader.find(writing())
+        session.find(writing())
 
 
 def test_the_rate_reads_only_the_end_of_history(session: Session) -> None:

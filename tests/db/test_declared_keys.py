@@ -19,7 +19,7 @@ from txqueue.errors import InvalidWork
 from txqueue.model.keys import parts_of
 from txqueue.model.payload import encode
 from txqueue.node.settings import policy_row
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.schedule_list import about_scheduled_runs, about_schedules
 
 
@@ -343,7 +343,7 @@ def test_a_schedule_shows_and_is_found_by_the_keys_that_its_jobs_get(
     with Session(dsn) as session:
 
         def found(**filters: object) -> dict[str, tuple[str | None, str | None]]:
-            rows = Reader(session).find(about_schedules("txqueue", filters, 10))
+            rows = session.find(about_schedules("txqueue", filters, 10))
             return {row["name"]: (row["group"], row["tenant"]) for row in rows}
 
         assert found() == {
@@ -355,5 +355,5 @@ def test_a_schedule_shows_and_is_found_by_the_keys_that_its_jobs_get(
         assert found(tenant="tea").keys() == {"declared", "named"}
         assert found(work_type="keys.delivery", group="vip").keys() == {"named"}
         declared.cursor.execute("update txqueue.schedule set recent = '{1}', dues = array[now()]")
-        runs = Reader(session).find(about_scheduled_runs("txqueue", group="customer:7"))
+        runs = session.find(about_scheduled_runs("txqueue", group="customer:7"))
         assert [(row["name"], row["group"]) for row in runs] == [("declared", "customer:7")]

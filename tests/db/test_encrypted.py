@@ -14,7 +14,7 @@ from txqueue.errors import KeyUnavailable
 from txqueue.node.settings import policy_row
 from txqueue.policy.findings.explanation import explain
 from txqueue.store.enqueueing.encryption import KEY, encrypted
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.job_details import about_job
 from txqueue.store.reads.queue_state import about_blocked
 
@@ -128,7 +128,7 @@ async def test_operators_do_not_see_it(
         (json.dumps(result), json.dumps([1, 2, CANARY])),
     )
     with Session(dsn) as session:
-        seen = Reader(session).find(about_job("txqueue", job_id))
+        seen = session.find(about_job("txqueue", job_id))
     said = "encrypted" if cls.encrypted and is_published else "redacted"
     assert (seen["payload"], seen["result"], seen["progress"]) == (said, said, [1, 2, said])
     assert CANARY not in str(seen)
@@ -159,7 +159,7 @@ def lacks_key(node: Master) -> None:
 def blocked(dsn: str) -> list[tuple[str, str, int]]:
     """What `txqueue status` and doctor count."""
     with Session(dsn) as session:
-        rows = Reader(session).find(about_blocked("txqueue")).reasons
+        rows = session.find(about_blocked("txqueue")).reasons
     return [(each["reason"], each["gravity"], each["jobs"]) for each in rows]
 
 

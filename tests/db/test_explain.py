@@ -12,7 +12,7 @@ from twisted.internet.threads import deferToThread
 from tests.db.masters import Master
 from tests.waiting import eventually
 from txqueue.policy.findings.explanation import Explanation, explain
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.queue_state import about_blocked
 
 
@@ -202,7 +202,7 @@ def test_a_payload_in_clear_of_a_type_published_as_encrypted_later(
     )
     assert explained(node, in_clear).reason != "unreadable"
     with Session(node.connection.dsn) as session:
-        reasons = Reader(session).find(about_blocked("txqueue")).reasons
+        reasons = session.find(about_blocked("txqueue")).reasons
         assert "unreadable" not in {each["reason"] for each in reasons}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.test_explain import explained
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.queue_state import about_all, about_blocked
 
 FULL = {"free": 0, "largest": 0, "capacity": 100, "weight": 0, "takes_suspects": True}
@@ -131,14 +131,14 @@ def test_a_heavy_job_that_has_waited_for_long_is_warned_of(node: Master, dsn: st
     assert told.remedy.startswith("nothing: it starts once a worker has that room")
     assert "one weighs 100, and no worker has more than 99 free" in explained(node, light).detail
     with Session(dsn) as session:
-        warnings = Reader(session).find(about_all("txqueue"))["warnings"]
+        warnings = session.find(about_all("txqueue"))["warnings"]
     assert [each["kind"] for each in warnings] == ["heavy_head"]
 
 
 def blocked_counts(dsn: str) -> set[tuple[str, str, int]]:
     """How many jobs status counts for which reason and gravity."""
     with Session(dsn) as session:
-        rows = Reader(session).find(about_blocked("txqueue")).reasons
+        rows = session.find(about_blocked("txqueue")).reasons
     return {(row["reason"], row["gravity"], row["jobs"]) for row in rows}
 
 

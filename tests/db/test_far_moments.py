@@ -9,7 +9,7 @@ import pytest
 
 from tests.db.masters import Master
 from txqueue.policy.pagination import as_text
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.job_details import about_job, about_obstacles
 from txqueue.store.reads.job_search import about_jobs
 from txqueue.store.reads.queue_state import about_all
@@ -45,12 +45,11 @@ def test_tools_read_a_moment_that_is_there_anyway(node: Master, dsn: str, moment
         (moment, moment, moment, far),
     )
     with Session(dsn) as session:
-        reading = Reader(session)
-        listed, _ = reading.find(about_jobs("txqueue", {}, 10))
+        listed, _ = session.find(about_jobs("txqueue", {}, 10))
         assert [each["job_id"] for each in listed] == [near, far]
         for inquiry in (about_job("txqueue", far), about_all("txqueue")):
-            assert json.loads(as_text(reading.find(inquiry)))
-        assert reading.find(about_obstacles("txqueue", far)).detail
+            assert json.loads(as_text(session.find(inquiry)))
+        assert session.find(about_obstacles("txqueue", far)).detail
 
 
 def test_a_retry_put_off_for_ever_is_within_the_range(node: Master) -> None:

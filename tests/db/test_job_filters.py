@@ -14,7 +14,7 @@ from txqueue.errors import ConfigurationError
 from txqueue.policy.pagination import as_text, read_document
 from txqueue.store.driver.side_by_side import nested
 from txqueue.store.inquiries.inquiry import Inquiry
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads import job_search
 from txqueue.store.reads.job_details import about_job
 from txqueue.store.reads.job_search import about_bound, about_found, about_matching
@@ -26,14 +26,14 @@ HOSTILE = "50%_off\\ 'x' \"y\" {schema} %s é🎉"
 
 
 @pytest.fixture
-def reader(dsn: str, node: Master) -> Iterator[Reader]:
+def reader(dsn: str, node: Master) -> Iterator[Session]:
     """The connection of a command."""
     assert node.incarnation
     with Session(dsn) as session:
-        yield Reader(session)
+        yield session
 
 
-def matching(reader: Reader, **filters: Any) -> list[int]:
+def matching(reader: Session, **filters: Any) -> list[int]:
     """Return the numbers of the jobs that match."""
     found = reader.find(about_found("txqueue", filters, 100, is_bounded=False))
     count = reader.find(about_matching("txqueue", filters, 100))
@@ -42,7 +42,7 @@ def matching(reader: Reader, **filters: Any) -> list[int]:
     return ids
 
 
-def test_tags(node: Master, reader: Reader) -> None:
+def test_tags(node: Master, reader: Session) -> None:
     """By name, by value, and several together; the list shows them."""
     a, b, c, _ = node.enqueue(
         *(
@@ -60,7 +60,7 @@ def test_tags(node: Master, reader: Reader) -> None:
     assert found.jobs[0]["tags"] == {"a": "x", "b": ""}
 
 
-def test_waits(node: Master, reader: Reader) -> None:
+def test_waits(node: Master, reader: Session) -> None:
     """By kind, at a step or for another reason, and by the name of a signal; the list shows it."""
     waits: dict[str, dict[str, Any]] = {
         "signal": {"kind": "signal", "signal": HOSTILE},
@@ -96,7 +96,7 @@ def test_waits(node: Master, reader: Reader) -> None:
     assert read_document(as_text(found.jobs))[-1]["wait"] == shown[ids["signal"]]
 
 
-def test_payloads(node: Master, reader: Reader) -> None:
+def test_payloads(node: Master, reader: Session) -> None:
     """A top-level key, equal as JSON or as text."""
     number, text, nested, other, odd = node.enqueue(
         *({"payload": payload} for payload in ({"id": 42}, {"id": "42"}, {"id": {"a": [1, None]}})),
@@ -115,7 +115,7 @@ def test_payloads(node: Master, reader: Reader) -> None:
         assert matching(reader, payload=[f"id={value}"]) == []
 
 
-def test_hidden_payloads_match_nothing(node: Master, reader: Reader) -> None:
+def test_hidden_payloads_match_nothing(node: Master, reader: Session) -> None:
     """Neither of a type that is redacted or encrypted, nor of a job that is."""
     node.publish("secret.kind", policy={"redacted": True})
     node.publish("sealed.kind", policy={"encrypted": True})
@@ -142,7 +142,7 @@ def test_hidden_payloads_match_nothing(node: Master, reader: Reader) -> None:
         ("absent", False),
     ],
 )
-def test_errors(node: Master, reader: Reader, text: str, does_match: bool) -> None:
+def test_errors(node: Master, reader: Session, text: str, does_match: bool) -> None:
     """A part of the last error, without regard to case, and literally."""
     [job_id, _] = node.enqueue({}, {})
     error = f"Error: timed out\n{HOSTILE}"
@@ -150,7 +150,7 @@ def test_errors(node: Master, reader: Reader, text: str, does_match: bool) -> No
     assert matching(reader, error=text) == [job_id] * does_match
 
 
-def test_no_filter_is_ignored(node: Master, reader: Reader) -> None:
+def test_no_filter_is_ignored(node: Master, reader: Session) -> None:
     """Neither an empty text nor an unknown name: an act would change more jobs."""
     [job_id, _] = node.enqueue({}, {})
     node.cursor.execute("update txqueue.job set error = 'x' where job_id = %s", (job_id,))
@@ -162,7 +162,7 @@ def test_no_filter_is_ignored(node: Master, reader: Reader) -> None:
         matching(reader, tags=["a"])
 
 
-def test_the_time_of_the_last_change(node: Master, reader: Reader) -> None:
+def test_the_time_of_the_last_change(node: Master, reader: Session) -> None:
     """Whatever it was: an assignment, a failed attempt, or an end."""
     untouched, assigned, failed, ended = node.enqueue({}, {}, {}, {})
     node.cursor.execute("update txqueue.job set enqueued_at = now() - interval '2 h'")
@@ -180,7 +180,7 @@ def test_the_time_of_the_last_change(node: Master, reader: Reader) -> None:
     assert matching(reader, updated_since="2m") == []
 
 
-def test_times(node: Master, reader: Reader) -> None:
+def test_times(node: Master, reader: Session) -> None:
     """Moments, and lengths of time before now; the end is not included."""
     old, new = node.enqueue({}, {})
     node.cursor.execute(
@@ -203,7 +203,7 @@ def test_times(node: Master, reader: Reader) -> None:
     ),
     st.text(max_size=30) | st.from_regex(r"[a-z]{1,3}=[\x00-\x7f]{0,20}", fullmatch=True),
 )
-def test_any_text_matches_or_is_refused(reader: Reader, name: str, text: str) -> None:
+def test_any_text_matches_or_is_refused(reader: Session, name: str, text: str) -> None:
     """Never an error of the database."""
     filters = {name: [text] if name in ("tag", "payload") else text}
     try:
@@ -268,7 +268,7 @@ def test_a_page_reads_a_bounded_number_of_jobs(
 
 
 def test_an_act_looks_at_the_newest_jobs_that_it_may_change(
-    node: Master, monkeypatch: pytest.MonkeyPatch, reader: Reader
+    node: Master, monkeypatch: pytest.MonkeyPatch, reader: Session
 ) -> None:
     """With a filter that no index serves; with others at all."""
     monkeypatch.setattr(job_search, "LOOKED_AT", 10)
@@ -278,7 +278,7 @@ def test_an_act_looks_at_the_newest_jobs_that_it_may_change(
     assert reader.find(about_bound("txqueue", {"act": "retry", "tag": ["a"]})) is None
 
 
-def test_an_act_on_all_neither_revives_nor_gives_up(node: Master, reader: Reader) -> None:
+def test_an_act_on_all_neither_revives_nor_gives_up(node: Master, reader: Session) -> None:
     """It changes jobs that were given up, or failed, only if their state is asked for.
 
     Of those that wait, a retry takes only those that wait for their retry.
@@ -301,14 +301,14 @@ def test_an_act_on_all_neither_revives_nor_gives_up(node: Master, reader: Reader
 
 @pytest.mark.parametrize("filters", [{"act": "retry", "state": "done"}, {"act": "drain_node"}])
 def test_an_act_that_changes_no_such_jobs_is_refused(
-    reader: Reader, filters: dict[str, str]
+    reader: Session, filters: dict[str, str]
 ) -> None:
     """With the states that it changes."""
     with pytest.raises(ConfigurationError, match="changes no"):
         matching(reader, **{"state": "ready", **filters})
 
 
-def test_tags_are_shown_with_a_job(node: Master, reader: Reader) -> None:
+def test_tags_are_shown_with_a_job(node: Master, reader: Session) -> None:
     """None without any; one that looks like a moment stays text."""
     tags = {"at": "2026-01-01T00:00:00Z"}
     [first, second] = node.enqueue({"options": {"tags": tags}}, {})

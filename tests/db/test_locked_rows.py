@@ -9,7 +9,7 @@ from tests.db.masters import Master, master
 from tests.db.test_steps import write
 from tests.waiting import eventually
 from txqueue.policy.findings.catalogue import warnings
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.queue_state import about_blocked
 
 pytestmark = pytest.mark.new_sessions
@@ -152,8 +152,8 @@ async def test_the_session_is_named_where_the_state_of_the_queue_is_told(
     )
     lock(stranger, strength, ids[1])
     with Session(dsn, "txqueue") as session:
-        await eventually(lambda: Reader(session).find(about_blocked("txqueue")).reasons)
-        reasons = Reader(session).find(about_blocked("txqueue")).reasons
+        await eventually(lambda: session.find(about_blocked("txqueue")).reasons)
+        reasons = session.find(about_blocked("txqueue")).reasons
     [warning] = warnings({"blocked_jobs": reasons})
     assert f"1 job does not run, such as job {ids[1]}" in warning["what"]
     assert f"session {stranger.connection.info.backend_pid}" in warning["what"]

@@ -16,7 +16,7 @@ from txqueue.cli.root import run
 from txqueue.metrics.families import installation_families
 from txqueue.node.operators import MOST_LISTED
 from txqueue.policy.findings.status import living_first
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads import queue_state
 from txqueue.store.reads.metrics import about_installation
 from txqueue.store.reads.queue_state import LARGEST
@@ -89,7 +89,7 @@ def found(crowd: str) -> Callable[[Any], Any]:
 
     def call(inquiry: Any) -> Any:
         with Session(crowd) as session:
-            return Reader(session).find(inquiry)
+            return session.find(inquiry)
 
     return call
 
@@ -149,7 +149,7 @@ def test_what_ended_long_ago_leaves_the_list_of_nodes_first(
         )
         with Session(dsn) as session:
             pages: list[list[dict[str, Any]]] = [[]]
-            while page := Reader(session).find(
+            while page := session.find(
                 queue_state.about_nodes(
                     "txqueue", pages[-1][-1]["name"] if pages[-1] else None, MOST_LISTED
                 )

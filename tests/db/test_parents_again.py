@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.db.masters import Master
 from tests.db.test_parents import end, put
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.job_details import about_batch
 
 
@@ -63,7 +63,7 @@ def test_history_names_the_parents(node: Master) -> None:
 def batch(node: Master, dsn: str, callback: int) -> dict[str, int]:
     """The progress of a batch."""
     with Session(dsn) as session:
-        told = Reader(session).find(about_batch("txqueue", callback))
+        told = session.find(about_batch("txqueue", callback))
     return {name: told[name] for name in ("jobs", "done", "failed", "left")}
 
 

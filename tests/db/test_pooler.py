@@ -16,7 +16,7 @@ from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.store.driver.raw_connection import OFTEN
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.examination.facts import FACTS, examine
 from txqueue.store.reads.history import PastDays
 
@@ -102,7 +102,7 @@ def test_no_question_of_a_command_is_compiled(
 ) -> None:
     """Commands and doctor's checks alike; doctor sees that the session would compile others."""
     with Session(compiling) as session:
-        assert Reader(session).find(shown()) == [{"jit": "off"}]
+        assert session.find(shown()) == [{"jit": "off"}]
     monkeypatch.setitem(cast("dict[str, Any]", FACTS), "shown", lambda _: shown())
     facts = examine(compiling, "txqueue")
     assert facts["shown"] == [{"jit": "off"}]

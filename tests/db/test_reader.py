@@ -23,7 +23,7 @@ from txqueue.store.inquiries.inquiry import (
     ask,
     together,
 )
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue_torture.proxy import Address, Proxy
 from txqueue_torture.sockets import socket_of
 
@@ -88,9 +88,9 @@ def test_a_locked_table_is_told(dsn: str, monkeypatch: pytest.MonkeyPatch, table
     with closing(psycopg2.connect(dsn)) as other, Session(dsn) as one:
         other.cursor().execute(f"lock table txqueue.{table} in access exclusive mode")
         with pytest.raises(Refused, match="another session has locked what this needs"):
-            Reader(one).find(ask("select job_id from txqueue.job"))
+            one.find(ask("select job_id from txqueue.job"))
         other.rollback()
-        assert Reader(one).find(ask("select job_id from txqueue.job")) == []
+        assert one.find(ask("select job_id from txqueue.job")) == []
 
 
 QUESTIONS: Final[Mapping[str, tuple[str, Rows | type[Exception]]]] = {
@@ -111,13 +111,16 @@ def test_the_first_question_is_asked_with_the_version(migrated_database: str, na
             "insert into txqueue.control (kind, key) values ('queue', 'b'), ('queue', 'a')"
         )
         if isinstance(expected, list):
-            assert Reader(session).find(ask(sql)) == expected
+            assert session.find(ask(sql)) == expected
         else:
             with pytest.raises(expected, match="nothing"):
-                Reader(session).find(ask(sql))
+                session.find(ask(sql))
         session.rows("insert into txqueue.migration (number, name, serves) values (9999, '', 9999)")
-        with pytest.raises(SchemaMismatch, match="has version 9999, newer than"):
-            Reader(session).find(ask(sql))
+    with (
+        Session(migrated_database) as session,
+        pytest.raises(SchemaMismatch, match="has version 9999, newer than"),
+    ):
+        session.find(ask(sql))
 
 
 @pytest.mark.parametrize(
@@ -164,5 +167,5 @@ def test_inquiries_are_asked_together(dsn: str) -> None:
     empty = ask("select 1 as n where false")
     moment = ask("select 'b' as n, date '2026-01-02' as day")
     with Session(dsn) as session:
-        found = Reader(session).find(together(asks_twice(), empty, asks_nothing(), moment))
+        found = session.find(together(asks_twice(), empty, asks_nothing(), moment))
     assert found == ([1, 2, 3, 7, 6, 5], [], "nothing", [{"n": "b", "day": date(2026, 1, 2)}])

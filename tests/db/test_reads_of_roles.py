@@ -16,7 +16,7 @@ from tests.db.recurring import put
 from txqueue.errors import NotPermitted
 from txqueue.policy.findings.finding import Unread
 from txqueue.store import inquiries, reads
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.examination.facts import examine
 from txqueue.web.pages.routes import MENU
 
@@ -75,7 +75,7 @@ READS: Final[Mapping[str, Mapping[str, Any]]] = {
     "payloads.about_waiting_payloads": {"work_types": ["test.kind"], "after": 0, "limit": 9},
     "schedule_list.about_scheduled_runs": {},
     "schedule_list.about_schedules": {"filters": {}, "limit": 9},
-    "relations.about_relatives": {"job_id": 1, "after": [1]},
+    "steps.about_relatives": {"job_id": 1, "after": [1]},
     "steps.about_archived_steps": {"job": JOB},
     "steps.about_awaited": {"job_id": 1},
     "steps.about_holder": {"work_type": "test.kind", "key": "held"},
@@ -128,7 +128,7 @@ def test_a_role_may_make_each_read(role: str) -> None:
     with Session(role) as session:
         for name, arguments in READS.items():
             try:
-                Reader(session).find(found_reads()[name]("txqueue", **arguments))
+                session.find(found_reads()[name]("txqueue", **arguments))
             except NotPermitted as error:
                 refused[name] = error.what
     assert refused == {}

@@ -15,7 +15,7 @@ from tests.db.stored import Taken
 from txqueue import Key, WorkItem
 from txqueue.model.schedule import Cooldown, Cron, Every, schedule_object
 from txqueue.node.settings import policy_row
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.queue_state import about_all
 from txqueue.store.reads.schedule_list import about_scheduled_runs, about_schedules
 from txqueue.worker.handlers.running_job import RunningJob, change
@@ -197,16 +197,15 @@ def test_what_no_node_s_class_declares_can_be_removed(node: Master, dsn: str) ->
     node.value(PUBLISH, json.dumps([DECLARED]))
     tick(node, due(node))
     with Session(dsn, "txqueue") as session:
-        reader = Reader(session)
-        [row] = reader.find(about_schedules("txqueue", {}, 10))
+        [row] = session.find(about_schedules("txqueue", {}, 10))
         assert row["has_class"] is True
         node.cursor.execute("update txqueue.node_info set work_types = '{}'")
         passes(node, 3 * DAY)
-        [row] = reader.find(about_schedules("txqueue", {}, 10))
+        [row] = session.find(about_schedules("txqueue", {}, 10))
         assert row["has_class"] is False
         [warning] = [
             each
-            for each in reader.find(about_all("txqueue"))["warnings"]
+            for each in session.find(about_all("txqueue"))["warnings"]
             if each["subject"] == "test.kind"
         ]
         assert "remove" in warning["remedy"]
@@ -228,7 +227,7 @@ def test_late_runs_are_also_those_that_have_not_started(node: Master, dsn: str) 
         (started,),
     )
     with Session(dsn, "txqueue") as session:
-        runs = Reader(session).find(about_scheduled_runs("txqueue", late=30))
+        runs = session.find(about_scheduled_runs("txqueue", late=30))
     assert {row["name"]: round(row["late"]) for row in runs} == {"waiting": 300, "started": 60}
 
 
@@ -246,9 +245,8 @@ def test_a_retry_does_not_make_a_run_late(node: Master, dsn: str) -> None:
     node.cursor.execute("update txqueue.job set attempt = 1")
     node.cursor.execute("update txqueue.job set started_at = now() where job_id = %s", (tried,))
     with Session(dsn, "txqueue") as session:
-        reader = Reader(session)
-        assert reader.find(about_scheduled_runs("txqueue", late=30)) == []
-        runs = reader.find(about_scheduled_runs("txqueue"))
+        assert session.find(about_scheduled_runs("txqueue", late=30)) == []
+        runs = session.find(about_scheduled_runs("txqueue"))
     assert {row["name"]: round(row["late"]) for row in runs} == {"again": 5, "tried": 5}
 
 

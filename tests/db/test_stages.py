@@ -9,7 +9,7 @@ import pytest
 from tests.db.conftest import Cli
 from tests.db.masters import Master, master
 from tests.db.stored import Taken
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.job_details import about_job
 from txqueue.web.pages.job_details import timeline
 
@@ -73,7 +73,7 @@ def test_each_ended_stage_is_shown_with_its_runs(node: Master, dsn: str) -> None
     (chunk,) = node.take(work_types=["last.kind"]).chunks
     node.settle(chunk, "failed", error="ValueError: of last.kind")
     with Session(dsn, "txqueue") as session:
-        job = Reader(session).find(about_job("txqueue", first))
+        job = session.find(about_job("txqueue", first))
     shown = [
         (each["stage"], each["work_type"], each["runs"], each["node"]) for each in job["stages"]
     ]

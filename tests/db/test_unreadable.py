@@ -10,7 +10,7 @@ import pytest
 from tests.db.masters import Claimed, Master, master
 from tests.db.stored import Taken
 from tests.db.test_explain import explained
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.queue_state import about_all
 
 KIND = "test.kind"
@@ -421,7 +421,7 @@ def test_status_tells_a_payload_in_clear_from_one_of_another_version(
     unread(node, take(node, version).chunks[0], version)
     node.publish(KIND, policy={"encrypted": True})
     with Session(dsn) as session:
-        warned = Reader(session).find(about_all("txqueue"))["warnings"]
+        warned = session.find(about_all("txqueue"))["warnings"]
     found = [(each["kind"], each["remedy"]) for each in warned if "job" in each["what"]]
     assert sorted(found) == [
         ("clear_payloads", explained(node, in_clear).remedy),
@@ -436,7 +436,7 @@ def test_a_type_that_is_gone_is_one_warning(node: Master, dsn: str) -> None:
     refuse(node, OLD)
     node.cursor.execute("update txqueue.node_info set work_types = '{other.kind}'")
     with Session(dsn) as session:
-        warned = Reader(session).find(about_all("txqueue"))["warnings"]
+        warned = session.find(about_all("txqueue"))["warnings"]
     assert [each["kind"] for each in warned if KIND in each["what"]] == ["unknown_type"]
     told = explained(node, job_id)
     assert told.detail.startswith(f"no live node has the work type {KIND}; it fails in ")

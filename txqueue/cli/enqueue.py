@@ -229,13 +229,12 @@ def repeat(options: GlobalOptions, ids: Sequence[int], payload: str | None) -> N
 def _call(options: GlobalOptions, session: Session, job_id: int, payload: str | None) -> Question:
     """Return the SQL call that repeats a job; for an archived job it carries the job's columns."""
     from txqueue.store.inquiries.jobs import repeat_call
-    from txqueue.store.inquiries.reader import Reader
     from txqueue.store.operator_arguments import payload_fits
 
     is_there = session.rows(f"select from {session.schema}.find_job(%s)", (job_id,))
     archived = None if is_there else archived_row(options, job_id)
     if payload is not None:
         work_type = archived["work_type"] if archived else None
-        Reader(session).find(payload_fits(session.schema, payload, [job_id], work_type))
+        session.find(payload_fits(session.schema, payload, [job_id], work_type))
     who = signed(account(), options.why)
     return repeat_call(session.schema, job_id, archived, payload, who)

@@ -418,10 +418,10 @@ def read_database(
         arguments: Arguments of the inquiry.
         named: More of them, by name.
     """
-    from txqueue.store.inquiries.reader import Reader, Session
+    from txqueue.store.inquiries.reader import Session
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:
-        return Reader(session).find(inquire(session.schema, *arguments, **named))
+        return session.find(inquire(session.schema, *arguments, **named))
 
 
 @contextmanager

@@ -132,13 +132,12 @@ def _check(
     options: GlobalOptions, schemas: Mapping[str, Mapping[str, Any] | None], work_type: str | None
 ) -> int:
     from txqueue.policy.readability import Readability
-    from txqueue.store.inquiries.reader import Reader, Session
+    from txqueue.store.inquiries.reader import Session
     from txqueue.store.reads.payloads import about_waiting_payloads
 
     found, after = Readability(schemas), 0
     with Session(options.chosen_dsn, options.chosen_schema) as session:
-        reader = Reader(session)
-        while rows := reader.find(
+        while rows := session.find(
             about_waiting_payloads(session.schema, list(schemas), after, _PAGE)
         ):
             found.add(row for row in rows if work_type in (None, row["work_type"]))

@@ -6,7 +6,6 @@ import json
 from typing import Any, Final
 
 from txqueue.model.schedule import Every, schedule_object
-from txqueue.store.inquiries.reader import Reader
 from txqueue.store.reads.schedule_list import about_schedules
 from txqueue_torture.environment import Testbed
 from txqueue_torture.scenario import scenario
@@ -66,5 +65,5 @@ def _put(testbed: Testbed, name: str, condition: dict[str, str] | None) -> None:
 
 def _schedule(testbed: Testbed, name: str) -> dict[str, Any]:
     with testbed.database.session() as session:
-        rows = Reader(session).find(about_schedules(testbed.schema, {}, 10))
+        rows = session.find(about_schedules(testbed.schema, {}, 10))
     return next(row for row in rows if row["name"] == name)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from txqueue.errors import TxqueueError
 from txqueue.store.driver.errors import answered
-from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.history import about_failures
 from txqueue.store.reads.job_details import about_job, about_obstacles
 from txqueue.store.reads.job_search import about_jobs
@@ -172,7 +172,7 @@ def _complaints(testbed: Testbed) -> Iterator[str]:
     """Run all queries of the command line; yield a text for each that fails."""
     schema = testbed.schema
     with testbed.database.session() as session:
-        reader = Reader(session)
+        reader = session
         inquiries: list[tuple[str, Any]] = [
             ("status", about_all(schema)),
             ("jobs", about_jobs(schema, {}, 1000)),

@@ -57,7 +57,7 @@ class Session:
                 lambda: connect(dsn, application_name), cancel=lambda: None
             )
         read_any_moment(self._connection)
-        self._is_set = False
+        self._is_set = self._is_checked = False
 
     def __enter__(self) -> Self:
         """Return the session."""
@@ -79,12 +79,25 @@ class Session:
         """
         answer(ensure_version(self.schema), self._begun_with)
 
-    def first_rows(self, question: Question) -> Rows:
-        """Return the rows of the first question, asked together with the version of the schema.
+    def find(self, inquiry: Inquiry[T]) -> T:
+        """Run the statements that an inquiry yields, one by one, and return its result.
+
+        Each is read-only and has a time limit.
 
         Raises:
-            SchemaMismatch: When the schema is missing, older, or too new.
+            SchemaMismatch: When the schema is not the one this code needs.
         """
+        return answer(inquiry, self._asked)
+
+    def _asked(self, question: Question) -> Rows:
+        if self._is_checked:
+            return self.dicts(_TO_READ + question.sql, question.parameters)
+        rows = self._first_rows(question)
+        self._is_checked = True
+        return rows
+
+    def _first_rows(self, question: Question) -> Rows:
+        """Return the rows of the first question, asked together with the version of the schema."""
         if question.sql.startswith("set "):
             self.ensure_version()
             return self.dicts(_TO_READ + question.sql, question.parameters)
@@ -180,35 +193,3 @@ class Session:
             if cursor.description is None:
                 return [], []
             return [column.name for column in cursor.description], cursor.fetchall()
-
-
-class Reader:
-    """Runs inquiries on a blocking connection, and first checks the version of the schema.
-
-    Args:
-        session: The session; each query is read-only and gets a time limit.
-    """
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._is_checked = False
-
-    @property
-    def schema(self) -> str:
-        """The name of the schema."""
-        return self._session.schema
-
-    def find(self, inquiry: Inquiry[T]) -> T:
-        """Run the statements that an inquiry yields, one by one, and return its result.
-
-        Raises:
-            SchemaMismatch: When the schema is not the one this code needs.
-        """
-        return answer(inquiry, self._rows)
-
-    def _rows(self, question: Question) -> Rows:
-        if self._is_checked:
-            return self._session.dicts(_TO_READ + question.sql, question.parameters)
-        rows = self._session.first_rows(question)
-        self._is_checked = True
-        return rows
