@@ -9,18 +9,7 @@ from twisted.internet.defer import Deferred
 from tests.unit.worker.performing import Handled, Harness
 from txqueue import Retry, RunningJob
 from txqueue.errors import InvalidWork
-from txqueue.worker.running.waiting_run import BEAT, is_hung
-
-
-@pytest.mark.parametrize(
-    ("silent", "heartbeat", "hangs"),
-    [(1e9, None, False), (29.9, 30.0, False), (30.1, 30.0, True)],
-)
-def test_only_handlers_with_a_heartbeat_can_hang(
-    silent: float, heartbeat: float | None, *, hangs: bool
-) -> None:
-    """A handler without a heartbeat may be silent without limit."""
-    assert is_hung(silent, heartbeat) is hangs
+from txqueue.worker.running.waiting_run import BEAT
 
 
 def hand(harness: Harness) -> None:

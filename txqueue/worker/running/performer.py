@@ -33,7 +33,7 @@ from txqueue.worker.handlers.waiting import Ended, Waiting, waiting_for
 from txqueue.worker.running.backlog import Backlog, Turns, check_terms, is_expired, is_grouped
 from txqueue.worker.running.endings import NO_RETRY, Endings, Outlived, Report
 from txqueue.worker.running.run_records import FailureLog, RunCounts, traced, within_span
-from txqueue.worker.running.waiting_run import BEAT, LONGEST_END, WaitingRun, Watch
+from txqueue.worker.running.waiting_run import BEAT, LONGEST_END, WaitingRun
 
 # Seconds for which jobs are started before the reactor gets its turn. The clock is read after each
 # burst of jobs; a burst has more jobs if the last one took less than QUICK.
@@ -89,9 +89,6 @@ class Performer:
         self._lease_until = float("inf")
         self._incarnation = 0
         self._runs = RunCounts()
-        self._watch = Watch(
-            self._reactor.seconds, self._running.values, self._report.start, self._abandon
-        )
         self._failures = FailureLog(self._reactor.seconds, self._report.log_text, self._hooks)
         self._ends = Endings(
             self._report,
@@ -111,7 +108,15 @@ class Performer:
         self._beat.start(BEAT, now=False)
 
     def _look(self) -> None:
-        self._watch.look()
+        """Report long runs and new progress, end silent runs, and insist that runs end."""
+        now, runs = self._reactor.seconds(), list(self._running.values())
+        if reports := [report for run in runs if (report := run.report(now)) is not None]:
+            self._report.start(reports)
+        for run in runs:
+            if run.insist(now):
+                self._abandon(run)
+            else:
+                run.look_for_beat(now)
         self._failures.look()
         self._report_tally()
 
@@ -370,7 +375,8 @@ class Performer:
         handler.ending.addErrback(Ended.by).addCallback(self._waited, running)
 
     def _overran(self, running: WaitingRun, timeout: float) -> None:
-        running.overrun(timeout, self._reactor.seconds())
+        why = f"it ran for longer than its timeout of {timeout:g} s"
+        running.end(TimeoutError, why, self._reactor.seconds())
 
     def _waited(self, ended: Ended, running: WaitingRun) -> None:
         if self._running.get(running.job) is not running:

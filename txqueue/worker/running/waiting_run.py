@@ -5,7 +5,6 @@ ones found.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, Final, cast
 
@@ -51,6 +50,9 @@ CLEANUP: Final = 5.0
 LONGEST_END: Final = 15.0
 """Seconds after which the worker waits no longer for a handler that was cancelled."""
 
+BEAT: Final = 1.0
+"""Seconds between two checks of the running jobs; a job that runs for longer is reported."""
+
 
 @define(eq=False)
 class WaitingRun:
@@ -64,11 +66,11 @@ class WaitingRun:
         handler: Its handler.
         heard_at: When the handler last called `beat` or `progress`, or else when it started.
         is_reported: Whether the run was reported to the master.
-        hung: The error of the handler, if the worker has interrupted it because it was silent.
         is_completing: Whether the handler has returned and the job's completion is being written.
         timer: Calls when the job's timeout is over.
-        overran: The error of the handler, if its timeout is over.
-        has_waited: Whether a transaction of it waited for a connection as either was over.
+        ended_by: The error of the handler, if the worker has interrupted it: its timeout is over,
+            or it was silent for too long.
+        has_waited: Whether a transaction of it waited for a connection then.
         cancelled_at: When the handler was first cancelled, or its thread could first see that it
             should end; None if it was not.
     """
@@ -80,10 +82,9 @@ class WaitingRun:
     handler: Waiting
     heard_at: float = Factory(lambda run: run.began, takes_self=True)
     is_reported: bool = False
-    hung: Hung | None = None
     is_completing: bool = False
     timer: IDelayedCall | None = None
-    overran: TimeoutError | None = None
+    ended_by: TimeoutError | Hung | None = None
     has_waited: bool = False
     cancelled_at: float | None = None
 
@@ -107,24 +108,31 @@ class WaitingRun:
             # A handler's own Deferred may refuse, as txpostgres's do; then it simply runs on.
             self.log.warn("a handler refuses to be cancelled: {error}", error=class_name(error))
 
-    def overrun(self, timeout: float, now: float) -> None:
-        """End the run, as its timeout is over."""
-        self.overran = TimeoutError(
-            f"it ran for longer than its timeout of {timeout:g} s{self._wait()}"
-        )
+    def end(self, by: type[TimeoutError | Hung], why: str, now: float) -> None:
+        """End the run by an error that says why."""
         self.has_waited = self.job.waits_for_connection
+        if self.has_waited:
+            why += ", while it waited for a connection of job.transaction() or of a step"
+        self.ended_by = by(why)
         self.cancel(now)
 
-    def end_silence(self, heartbeat: float, now: float) -> None:
-        """End the run, as its handler was silent for longer than its heartbeat."""
-        self.hung = Hung(f"hung: silent for longer than {heartbeat:g} s{self._wait()}")
-        self.has_waited = self.job.waits_for_connection
-        self.cancel(now)
+    def report(self, now: float) -> StartedJob | None:
+        """Return what to report of the run, if it is long or has new progress."""
+        if not self.job.has_progress and (self.is_reported or now - self.began < BEAT):
+            return None
+        self.is_reported = True
+        job = self.job
+        return StartedJob(job.token.assignment, job.id, now - self.began, job.take_progress())
 
-    def _wait(self) -> str:
-        waits = self.job.waits_for_connection
-        whose = "job.transaction() or of a step"
-        return f", while it waited for a connection of {whose}" if waits else ""
+    def look_for_beat(self, now: float) -> None:
+        """End the run if its handler was silent for longer than its class's heartbeat."""
+        heartbeat = cast("float | None", self.kind.cls.heartbeat)
+        if self.job.take_beat():
+            self.heard_at = now
+        elif heartbeat is None or self.ended_by or self.is_completing:
+            return
+        elif now - self.heard_at > heartbeat:
+            self.end(Hung, f"hung: silent for longer than {heartbeat:g} s", now)
 
     def insist(self, now: float) -> bool:
         """Cancel a handler again that goes on long after it was cancelled.
@@ -150,71 +158,11 @@ class WaitingRun:
         Args:
             error: What the handler raised, if anything.
         """
-        if self.overran is not None:
-            error = self.overran
+        is_cancelled = error is not None and is_a(error, CancelledError)
         # An error that the handler raised by itself says more than its silence.
-        elif self.hung is not None and error is not None and is_a(error, CancelledError):
-            error = self.hung
-        else:
+        if self.ended_by is None or not (is_cancelled or is_a(self.ended_by, TimeoutError)):
             return error
         if self.has_waited:
             # A run that ends before it has a connection spends no attempt.
-            change(self.job, unavailable=error)
-        return error
-
-
-BEAT = 1.0
-"""Seconds between two checks of the running jobs; a job that runs for longer is reported."""
-
-
-def is_hung(silent: float, heartbeat: float | None) -> bool:
-    """Tell whether a handler is hung: silent for longer than its class's heartbeat."""
-    return heartbeat is not None and silent > heartbeat
-
-
-@define(eq=False, slots=False)
-class Watch:
-    """Reports long runs and new progress, interrupts hung handlers, and insists that they end.
-
-    Args:
-        clock: Returns the time in seconds.
-        running: Returns the running jobs.
-        report: Receives the reports of long runs and of progress.
-        abandon: Called with a run for which the worker waits no longer.
-    """
-
-    _clock: Callable[[], float]
-    _running: Callable[[], Iterable[WaitingRun]]
-    _report: Callable[[list[StartedJob]], None]
-    _abandon: Callable[[WaitingRun], None]
-
-    def look(self) -> None:
-        """Check all running jobs once."""
-        now = self._clock()
-        runs = list(self._running())
-        reports = [self._told(run, now) for run in runs if _is_news(run, now)]
-        if reports:
-            self._report(reports)
-        for run in runs:
-            if run.insist(now):
-                self._abandon(run)
-            else:
-                _find_hung(run, now)
-
-    def _told(self, run: WaitingRun, now: float) -> StartedJob:
-        run.is_reported = True
-        job = run.job
-        return StartedJob(job.token.assignment, job.id, now - run.began, job.take_progress())
-
-
-def _find_hung(run: WaitingRun, now: float) -> None:
-    heartbeat = cast("float | None", run.kind.cls.heartbeat)
-    if run.job.take_beat():
-        run.heard_at = now
-    elif is_hung(now - run.heard_at, heartbeat) and not (run.hung or run.is_completing):
-        assert heartbeat is not None
-        run.end_silence(heartbeat, now)
-
-
-def _is_news(run: WaitingRun, now: float) -> bool:
-    return (not run.is_reported and now - run.began >= BEAT) or run.job.has_progress
+            change(self.job, unavailable=self.ended_by)
+        return self.ended_by

@@ -136,22 +136,6 @@ def test_a_job_that_waits_is_reported_when_it_ends() -> None:
     assert harness.finished[1:] == [(5, 3, [1], 1, 1)]
 
 
-def test_a_coroutine_that_waits_is_resumed() -> None:
-    """As often as it waits."""
-    harness = Harness()
-
-    async def perform(self: object, job: RunningJob) -> None:
-        for _ in range(3):
-            await harness.wait(job)
-
-    with harness.handler(perform, 5, Handled.entry(1)):
-        harness.end(1)
-        harness.end(1)
-        assert harness.finished == []
-        harness.end(1)
-    assert harness.finished == [(5, 3, [1], 1, 1)]
-
-
 def test_a_handler_sees_its_job() -> None:
     """Its number, which run this is, its weight."""
     harness = Harness()
