@@ -261,7 +261,7 @@ MUTATIONS: Final = {
     "one that cannot reach the database is handed work": _of(
         "node_cut_with_work",
         "expected",
-        "txqueue/node/peers/own_report.py",
+        "txqueue/node/peers/peer.py",
         " if has_room else 0,",
         ",",
         "schema/functions/nodes.sql:is_reachable",

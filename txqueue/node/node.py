@@ -9,8 +9,7 @@ from twisted.python.failure import Failure
 
 from txqueue.node.services import Services
 from txqueue.node.settings import NodeSettings
-from txqueue.node.state.collaborators import IMasterReactor
-from txqueue.node.state.periodic import Outage, Periodic
+from txqueue.node.state.periodic import IMasterReactor, Outage, Periodic
 from txqueue.policy.health import Health
 
 # Seconds in which an immediate stop must write the jobs that it returns.

@@ -15,8 +15,7 @@ from txqueue.node.leasing.reconciliation import Reconciliation
 from txqueue.node.operators import AdminEndpoint, AdminHandlers
 from txqueue.node.peers.handover import Handover
 from txqueue.node.peers.network import PeerNetwork
-from txqueue.node.peers.own_report import LagMeter, OwnReport
-from txqueue.node.peers.peer import PeerTable
+from txqueue.node.peers.peer import LagMeter, OwnReport, PeerTable
 from txqueue.node.settings import (
     NodeSettings,
     policy_row,
@@ -25,9 +24,8 @@ from txqueue.node.settings import (
     worker_settings,
 )
 from txqueue.node.state.arrivals import Deduplicator, Meters
-from txqueue.node.state.collaborators import BeatListener, IMasterReactor
 from txqueue.node.state.lease import Lease, Lifecycle
-from txqueue.node.state.periodic import Wakeups
+from txqueue.node.state.periodic import BeatListener, IMasterReactor, Wakeups
 from txqueue.node.upkeep.guard import DeployGuard
 from txqueue.node.upkeep.maintenance import Archiving, Maintenance
 from txqueue.node.workers.completions import Completions, EndNotifier

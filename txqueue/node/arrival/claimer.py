@@ -12,9 +12,8 @@ from twisted.internet.defer import Deferred
 from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import Assignment, ReturnedJobs
 from txqueue.node.state.arrivals import Meters
-from txqueue.node.state.collaborators import BacklogListener
 from txqueue.node.state.lease import Identity, Lease
-from txqueue.node.state.periodic import Periodic, Wakeups
+from txqueue.node.state.periodic import BacklogListener, Periodic, Wakeups
 from txqueue.policy.placement.claim_plan import ClaimPlan
 from txqueue.policy.placement.credit import turn_length
 from txqueue.policy.placement.room import Room

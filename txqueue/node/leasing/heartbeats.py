@@ -16,9 +16,8 @@ from twisted.logger import Logger
 from txqueue.errors import TxqueueError
 from txqueue.model.humanize import counted
 from txqueue.node.state.arrivals import Meters
-from txqueue.node.state.collaborators import BeatListener
 from txqueue.node.state.lease import Identity, Lease, Lifecycle
-from txqueue.node.state.periodic import Periodic, Wakeups
+from txqueue.node.state.periodic import BeatListener, Periodic, Wakeups
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.system.clock import Clock, Timer

@@ -26,8 +26,7 @@ from txqueue.store.node.run_functions import HeartbeatReply
 
 if TYPE_CHECKING:
     from txqueue.node.arrival.assigned import Inbox
-    from txqueue.node.peers.own_report import OwnReport
-    from txqueue.node.peers.peer import PeerTable
+    from txqueue.node.peers.peer import OwnReport, PeerTable
     from txqueue.node.workers.completions import Completions
     from txqueue.node.workers.workload import Workers
 

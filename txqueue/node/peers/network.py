@@ -33,7 +33,7 @@ from txqueue.wire.guarded_pipes import MOST_PEERS, Admission, Handlers, PeerPipe
 if TYPE_CHECKING:
     from txqueue.node.leasing.heartbeats import LeaseKeeper
     from txqueue.node.peers.handover import Handover
-    from txqueue.node.peers.own_report import OwnReport
+    from txqueue.node.peers.peer import OwnReport
 
 # Shortest interval between two reports when the load changes, and the regular interval; seconds.
 TICK, LEAST = 0.1, 1.0

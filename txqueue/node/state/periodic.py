@@ -1,15 +1,16 @@
-"""The base class of services that repeat a step, what they report of an outage, and the alarms by
-which one service wakes another.
+"""The base class of services that repeat a step, what they report of an outage, the alarms by which
+one service wakes another, and the events that several act on.
 """
 
 from __future__ import annotations
 
 import random
-from typing import Final
+from typing import Final, Protocol
 
 from attrs import define, field
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorCore, IReactorProcess, IReactorSocket
 from twisted.logger import Logger
 
 from txqueue.errors import DatabaseUnavailable
@@ -18,9 +19,11 @@ from txqueue.policy.backoff import Backoff
 from txqueue.policy.placement.claim_plan import JobPlace, earlier
 from txqueue.policy.placement.idling import LONGEST_IDLE, LOOK, IdlePace, WakePlace
 from txqueue.store.driver.errors import complaint
+from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.system.clock import Clock, Timer
+from txqueue.wire.endpoints import INetworkReactor
 
 # Seconds between two lines of one outage, or of one refusal.
 SAID_EVERY: Final = 30.0
@@ -315,3 +318,28 @@ class Wakeups:
             self.freed = freed if self.freed is None else earlier(freed, self.freed)
         self.claimer.ring()
         self.scheduler.ring()
+
+
+class IMasterReactor(IStoreReactor, INetworkReactor, IReactorProcess, IReactorSocket, IReactorCore):
+    """The reactor as a master needs it."""
+
+
+class RoomListener(Protocol):
+    """A service that acts when workers have room."""
+
+    def on_room(self) -> None:
+        """Act on new room in a worker."""
+
+
+class BacklogListener(Protocol):
+    """A service that acts on the queue's backlog."""
+
+    def on_backlog(self, *, has_backlog: bool) -> None:
+        """Act on whether a claim has left ready jobs."""
+
+
+class BeatListener(Protocol):
+    """A service that acts on heartbeats."""
+
+    def on_heartbeat(self, reply: HeartbeatReply) -> None:
+        """Act on the answer to a heartbeat."""

@@ -17,8 +17,7 @@ from twisted.python.failure import Failure
 
 from txqueue.model.run_log import WAIT_BOUNDS
 from txqueue.node.state.arrivals import Meters
-from txqueue.node.state.collaborators import IMasterReactor
-from txqueue.node.state.periodic import Periodic, Wakeups
+from txqueue.node.state.periodic import IMasterReactor, Periodic, Wakeups
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.run_functions import HeartbeatReply
 

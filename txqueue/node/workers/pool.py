@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 
 from txqueue.model.humanize import counted
 from txqueue.node.state.arrivals import Meters
-from txqueue.node.state.collaborators import IMasterReactor, RoomListener
+from txqueue.node.state.periodic import IMasterReactor, RoomListener
 from txqueue.node.workers.process import WorkerProcess
 from txqueue.node.workers.starter import WorkerStarter, WorkerVersions
 from txqueue.node.workers.suspects import Suspects

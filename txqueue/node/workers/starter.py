@@ -24,7 +24,7 @@ from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
 from txqueue.logs.streams import RELAY
-from txqueue.node.state.collaborators import IMasterReactor
+from txqueue.node.state.periodic import IMasterReactor
 from txqueue.system.application_files import Stamps, are_changed
 from txqueue.wire.commands import CannotImport
 

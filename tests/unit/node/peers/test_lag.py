@@ -7,8 +7,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import Workers, fake
-from txqueue.node.peers import own_report as lag
-from txqueue.node.peers.own_report import BEAT, RESTING, LagMeter
+from txqueue.node.peers import peer as lag
+from txqueue.node.peers.peer import BEAT, RESTING, LagMeter
 from txqueue.policy.placement.room import Load
 from txqueue.system.processes import memory_of
 

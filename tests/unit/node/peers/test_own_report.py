@@ -4,7 +4,7 @@ import pytest
 from attrs import define
 
 from tests.unit.node.doubles import Loop, Workers, fake, lease_of
-from txqueue.node.peers.own_report import OwnReport
+from txqueue.node.peers.peer import OwnReport
 from txqueue.node.state.lease import Identity, Lease, Lifecycle
 from txqueue.policy.placement.room import Load
 
