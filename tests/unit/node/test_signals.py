@@ -117,18 +117,6 @@ def insist(process: subprocess.Popen[str]) -> None:
         thread.join()
 
 
-def test_a_master_survives_signals_of_no_meaning_to_it() -> None:
-    """It says so; SIGTERM still drains it, and a second one stops it at once."""
-    with started(MASTER) as master:
-        until(master, "runs")
-        for each in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-            master.send_signal(each)
-            until(master, f"{each.name} is ignored; SIGTERM drains the node")
-        master.send_signal(signal.SIGTERM)
-        until(master, "drains")
-        insist(master)
-
-
 @pytest.mark.parametrize("hangs", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_master_that_cannot_stop_ends_after_the_second_signal(
@@ -167,6 +155,9 @@ def test_signals_close_together_are_one_request(again: signal.Signals) -> None:
     """`timeout`, a terminal and a process manager send each twice: the node still drains."""
     with started(MASTER) as master:
         until(master, "runs")
+        for each in (signal.SIGHUP, signal.SIGUSR2):
+            master.send_signal(each)
+            until(master, f"{each.name} is ignored; SIGTERM drains the node")
         master.send_signal(signal.SIGTERM)
         until(master, "drains")
         master.send_signal(again)
