@@ -23,7 +23,7 @@ TARGET: Final = ROOT / "txqueue" / "sync"
 MODULES: Final = ("connections", "queue", "transaction")
 
 # Lines about calls that are not awaited.
-_DROPPED: Final = re.compile(r"@awaited|self\.unawaited|import .*\bawaited\b")
+_DROPPED: Final = re.compile(r"@awaited|import .*\bawaited\b")
 # In this order, as they stand in the source.
 _TEXTS: Final[Mapping[str, str]] = {
     "connections of asyncio": "connections of threads",
@@ -37,8 +37,6 @@ _TEXTS: Final[Mapping[str, str]] = {
     "an asynchronous context": "a context",
     "An asynchronous context": "A context",
     "an `AsyncTransaction`": "a `BlockingTransaction`",
-    ", and await each call there": "",
-    ", or a call was not\n                awaited.": ".",
     "async with": "with",
     "async def": "def",
     "await ": "",

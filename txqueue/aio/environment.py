@@ -6,34 +6,28 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from asyncio import Future, Semaphore
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from txqueue.errors import ConfigurationError
 from txqueue.model.job import Job
-from txqueue.standalone.sessions import check_process
+from txqueue.standalone.sessions import Home
 from txqueue.store.enqueueing.encryption import not_in_time
 from txqueue.system.clock import unbroken
 
 T = TypeVar("T")
 
 
-class AsyncHome:
+class AsyncHome(Home):
     """The process and the event loop in which a queue was connected."""
 
     def __init__(self) -> None:
-        self._pid = os.getpid()
+        super().__init__()
         self._loop = asyncio.get_running_loop()
 
     @property
-    def is_left(self) -> bool:
-        """Whether this process is a fork of that one."""
-        return os.getpid() != self._pid
-
-    @property
-    def is_over(self) -> bool:
+    def is_over(self) -> bool:  # type: ignore[override]
         """Whether the loop is closed: it has ended its tasks, and what they had."""
         return self._loop.is_closed()
 
@@ -43,7 +37,7 @@ class AsyncHome:
         Raises:
             ConfigurationError: When it is not.
         """
-        check_process(self._pid)
+        super().check()
         if asyncio.get_running_loop() is not self._loop:
             raise ConfigurationError(
                 "the queue was connected in another event loop, to which its connections belong",

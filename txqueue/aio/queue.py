@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-import psycopg
 from psycopg import AsyncConnection, AsyncCursor
 from psycopg.rows import dict_row
 
@@ -17,36 +16,17 @@ from txqueue.aio.environment import AsyncHome, aside, ended_in_time, to_the_end
 from txqueue.aio.transaction import AsyncTransaction
 from txqueue.aio.waiting import AsyncEndWaiter
 from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.job import Job, State, job_number, wait_limit
+from txqueue.model.job import Job, job_number, wait_limit
 from txqueue.model.operator_acts import Cancelled
 from txqueue.model.work_item import WorkItem
-from txqueue.standalone.requests import (
-    IS_IN_TRANSACTION,
-    Call,
-    Target,
-    announcement,
-    cancellation,
-    cancelled_in,
-    retrial,
-    retried_in,
-    target_of,
-    trial,
-)
-from txqueue.standalone.sessions import (
-    answered,
-    dsn_of_pool,
-    lending,
-    note_end,
-    read_all_moments,
-    translation,
-)
+from txqueue.standalone.requests import Call, Target, cancelled, retried, target_of
+from txqueue.standalone.sessions import answered, lending, read_all_moments
+from txqueue.standalone.transactions import IS_IN_TRANSACTION
 from txqueue.store.enqueueing.encryption import missing, result_of
 from txqueue.store.enqueueing.portable_calls import Receiver
 from txqueue.store.inquiries.inquiry import Inquiry, Rows, aanswer, ensure_version
 from txqueue.store.inquiries.jobs import (
-    FINAL,
     about_archived_days,
-    about_jobs,
     about_one_job,
     archived_job,
     read_archived,
@@ -66,26 +46,14 @@ class Queue:
 
     Args:
         pool: Lends the connections.
-        target: The schema's name.
-        listen_dsn: The database whose notifications announce the ends of jobs; None to look only.
+        target: The schema's name, and the database whose notifications announce the ends of jobs.
     """
 
-    def __init__(
-        self,
-        pool: AsyncConnections | AsyncConnectionPool[Any],
-        target: Target,
-        listen_dsn: str | None,
-    ) -> None:
+    def __init__(self, pool: AsyncConnections | AsyncConnectionPool[Any], target: Target) -> None:
         self._pool = pool
         self._home = AsyncHome()
         self._schema = target.schema
-        self._waiter = AsyncEndWaiter(
-            self._jobs_of,
-            lambda: self._call(announcement(target.schema)),
-            lambda: self._call(trial(target.channel)),
-            listen_dsn,
-            target.channel,
-        )
+        self._waiter = AsyncEndWaiter(self._call, target)
 
     @classmethod
     async def connect(
@@ -126,11 +94,7 @@ class Queue:
         given: dict[str, Any] = {"dsn": dsn, "schema": schema, "connections": connections}
         given["connection_wait"] = connection_wait
         target = await aside(target_of, given, listen_dsn, pool, "AsyncConnectionPool")
-        if pool is None:
-            own = AsyncConnections(target.dsn, target.connections, target.connection_wait)
-            queue = cls(own, target, listen_dsn or target.dsn)
-        else:
-            queue = cls(pool, target, listen_dsn or dsn_of_pool(pool))
+        queue = cls(AsyncConnections(target) if pool is None else pool, target)
         try:
             await queue._find(ensure_version(target.schema))
         except BaseException:
@@ -161,7 +125,7 @@ class Queue:
         if not self._home.is_over:
             await self._waiter.close()
         if isinstance(self._pool, AsyncConnections):
-            await self._pool.close()
+            self._pool.close()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncTransaction]:
@@ -174,26 +138,11 @@ class Queue:
             Refused: At the end of the block, when a statement failed and the application
                 swallowed its error: the server has rolled the transaction back.
         """
-        raised: BaseException | None = None
-        is_nested = IS_IN_TRANSACTION.get()
-        try:
-            async with self._lent() as connection, connection.transaction():
-                txn = AsyncTransaction(connection, self._schema)
-                IS_IN_TRANSACTION.set(True)
-                try:
-                    yield txn
-                except BaseException as error:
-                    raised = error
-                    note_end(error, connection)
-                    raise
-                finally:
-                    IS_IN_TRANSACTION.set(is_nested)
-                    txn.end()
-                txn.check()
-        except psycopg.Error as error:
-            if error is raised or (other := translation(error)) is error:
-                raise
-            raise other from error
+        raised: list[BaseException] = []
+        async with self._lent(raised) as connection, connection.transaction():
+            txn = AsyncTransaction(connection, self._schema)
+            with txn.inside(raised):
+                yield txn
 
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
         """Enqueue work in a transaction of its own, and return the job's number.
@@ -208,9 +157,8 @@ class Queue:
             DatabaseUnavailable: When the database is away. If its answer was lost, the job may
                 exist: give it a unique key to enqueue it again without a doubt.
         """
-        with answered():
-            async with self._lent() as connection:
-                return await adapter.aenqueue(connection, work, schema=self._schema, **options)
+        async with self._lent() as connection:
+            return await adapter.aenqueue(connection, work, schema=self._schema, **options)
 
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
@@ -220,11 +168,8 @@ class Queue:
         Returns:
             The jobs' numbers, in the order of the work items.
         """
-        with answered():
-            async with self._lent() as connection:
-                return await adapter.aenqueue_many(
-                    connection, works, schema=self._schema, **options
-                )
+        async with self._lent() as connection:
+            return await adapter.aenqueue_many(connection, works, schema=self._schema, **options)
 
     async def signal(
         self,
@@ -238,11 +183,8 @@ class Queue:
 
         See `AsyncTransaction.signal`. With a key, the call may be repeated after a lost answer.
         """
-        with answered():
-            async with self._lent() as connection:
-                return await adapter.asignal(
-                    connection, of, name, value, key=key, schema=self._schema
-                )
+        async with self._lent() as connection:
+            return await adapter.asignal(connection, of, name, value, key=key, schema=self._schema)
 
     async def job(self, job_id: int) -> Job:
         """Return a job's current state, with its failed attempts; an archived job's last state.
@@ -304,7 +246,7 @@ class Queue:
             InvalidWork: When one is no number of a job.
             NotPermitted: When the role may not do this.
         """
-        return cancelled_in(await self._call(cancellation(self._schema, job_ids)))
+        return await self._find(cancelled(self._schema, job_ids))
 
     async def retry(self, *job_ids: int) -> tuple[list[int], list[int]]:
         """Retry failed and cancelled jobs, and run those now that wait for a time.
@@ -318,7 +260,7 @@ class Queue:
             InvalidWork: When one is no number of a job.
             NotPermitted: When the role may not do this.
         """
-        return retried_in(await self._call(retrial(self._schema, job_ids)))
+        return await self._find(retried(self._schema, job_ids))
 
     async def _archived(self, job_id: int) -> Job | None:
         days = await self._find(about_archived_days(self._schema, job_id))
@@ -326,26 +268,25 @@ class Queue:
             return None
         return archived_job(await aside(read_archived, days, job_id))
 
-    async def _jobs_of(self, job_ids: Sequence[int], states: Iterable[State] = FINAL) -> list[Job]:
-        return await self._find(about_jobs(self._schema, job_ids, states))
-
     async def _find(self, inquiry: Inquiry[T]) -> T:
         return await aanswer(inquiry, self._call)
 
     @asynccontextmanager
-    async def _lent(self) -> AsyncIterator[AsyncConnection[Any]]:
+    async def _lent(
+        self, raised: Sequence[BaseException] = ()
+    ) -> AsyncIterator[AsyncConnection[Any]]:
         self._home.check()
-        async with self._pool.connection() as connection:
-            with lending(connection):
-                yield connection
+        with answered(raised):
+            async with self._pool.connection() as connection:
+                with lending(connection):
+                    yield connection
 
     async def _call(self, call: Call) -> Rows:
-        with answered():
-            async with (
-                self._lent() as connection,
-                AsyncCursor(connection, row_factory=dict_row) as cursor,
-            ):
-                read_all_moments(cursor)
-                await cursor.execute(call.sql.encode(), call.parameters or None)
-                rows: Rows = await cursor.fetchall()
-                return rows
+        async with (
+            self._lent() as connection,
+            AsyncCursor(connection, row_factory=dict_row) as cursor,
+        ):
+            read_all_moments(cursor)
+            await cursor.execute(call.sql.encode(), call.parameters or None)
+            rows: Rows = await cursor.fetchall()
+            return rows

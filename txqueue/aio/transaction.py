@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Unpack
@@ -10,29 +9,22 @@ from typing import Any, Unpack
 from psycopg import AsyncConnection, AsyncCursor
 
 from txqueue.adapters import psycopg as adapter
-from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
-from txqueue.standalone.sessions import answered, check_end, check_process, lost, part_after_fork
-from txqueue.store.enqueueing.awaited_calls import AwaitedCalls, awaited
+from txqueue.standalone.sessions import answered, lost
+from txqueue.standalone.transactions import StandaloneTransaction
+from txqueue.store.enqueueing.awaited_calls import awaited
 from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.portable_calls import Receiver
 
 
-class AsyncTransaction:
+class AsyncTransaction(StandaloneTransaction[AsyncConnection[Any]]):
     """A database transaction, made by `Queue.transaction`.
 
     Args:
         connection: The connection that is inside the transaction.
         schema: The name of txqueue's schema.
     """
-
-    def __init__(self, connection: AsyncConnection[Any], schema: str) -> None:
-        self.unawaited = AwaitedCalls("txn", TransactionMisused)
-        self._connection = connection
-        self._schema = schema
-        self._pid = os.getpid()
-        self._is_open = True
 
     @property
     def connection(self) -> AsyncConnection[Any]:
@@ -42,13 +34,7 @@ class AsyncTransaction:
             TransactionMisused: When the transaction has ended.
             ConfigurationError: When this process is a fork of the one that began it.
         """
-        check_process(self._pid)
-        if not self._is_open:
-            raise TransactionMisused(
-                "the transaction has ended and takes no more statements",
-                "use it only inside its async with block, and await each call there",
-            )
-        return self._connection
+        return self._usable()
 
     @awaited
     async def execute(self, query: Any, parameters: Any = None) -> AsyncCursor[Any]:
@@ -158,22 +144,3 @@ class AsyncTransaction:
             options: Options of the callback, as for `enqueue`.
         """
         return adapter.abatch(self.connection, callback, schema=self._schema, **options)
-
-    def end(self) -> None:
-        """Refuse further use; leave the session to the parent process after a fork."""
-        self._is_open = False
-        part_after_fork(self._connection, self._pid)
-
-    def check(self) -> None:
-        """Check, at its end, that the transaction can be committed.
-
-        Raises:
-            DatabaseUnavailable: When the connection was lost, and its error was swallowed.
-            Refused: When a statement has failed, and its error was swallowed.
-            TransactionMisused: When a statement has ended the transaction, or a call was not
-                awaited.
-            ConfigurationError: When this process is a fork of the one that began it.
-        """
-        check_process(self._pid)
-        self.unawaited.check()
-        check_end(self._connection)

@@ -31,7 +31,7 @@ class AsyncEndWaiter(StandaloneEndWaiter):
 
     async def _read(self, job_ids: set[int]) -> dict[int, Job]:
         self._next_read = None
-        return {job.id: job for job in await self._ask(list(job_ids), State)}
+        return {job.id: job for job in await self.jobs_in(State, list(job_ids))}
 
     @contextmanager
     def waiting(self, job_id: int) -> Iterator[asyncio.Future[Job]]:

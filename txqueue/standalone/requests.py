@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +15,8 @@ from txqueue.model.humanize import brief
 from txqueue.model.job import job_number
 from txqueue.model.operator_acts import Cancelled
 from txqueue.policy.awaited_ends import ANNOUNCED_FOR
-from txqueue.standalone.sessions import check_dsn
-from txqueue.store.inquiries.inquiry import Question, Rows
+from txqueue.standalone.sessions import check_dsn, dsn_of_pool
+from txqueue.store.inquiries.inquiry import Inquiry, Question, ask
 from txqueue.store.schema.files import checked_name
 from txqueue.system.settings import Settings
 
@@ -29,15 +28,13 @@ HEARD_WITHIN: Final = 3.0
 LISTENS_AGAIN: Final = 60.0
 """Seconds after which a queue tries again to listen where no notification has arrived."""
 
-IS_IN_TRANSACTION: ContextVar[bool] = ContextVar("txqueue_standalone_transaction", default=False)
-"""Whether the running code is inside the ``transaction()`` of any queue."""
-
 
 @frozen
 class Target:
-    """Where a queue is, how many connections it has, and how long its callers wait for one."""
+    """Where a queue is and listens, how many connections it has, how long callers wait for one."""
 
     dsn: str
+    listen_dsn: str | None
     schema: str
     connections: int
     connection_wait: float
@@ -49,7 +46,7 @@ class Target:
 
 
 def target_of(
-    given: Mapping[str, Any], listen_dsn: str | None, pool: object, pool_class: str
+    given: Mapping[str, Any], listen_dsn: str | None, pool: Any, pool_class: str
 ) -> Target:
     """Look up what the caller has left out: in the environment, then in the configuration file.
 
@@ -68,8 +65,10 @@ def target_of(
         if value:
             check_dsn(value, name)
     settings = Settings(given, os.environ, Path.cwd(), is_call=True)
+    dsn = settings.dsn()
     return Target(
-        settings.dsn(),
+        dsn,
+        listen_dsn or (dsn if pool is None else dsn_of_pool(pool)),
         checked_name(settings.get("schema", "txqueue")),
         settings.whole("connections", 4),
         settings.seconds("connection_wait", _CONNECTION_WAIT, least=0.001),
@@ -113,33 +112,23 @@ def no_notifications() -> ConfigurationError:
     )
 
 
-def cancellation(schema: str, job_ids: Iterable[int]) -> Call:
-    """Return the call that cancels jobs.
+def cancelled(schema: str, job_ids: Iterable[int]) -> Inquiry[Cancelled]:
+    """Cancel jobs.
 
     Raises:
         InvalidWork: When one is no number of a job.
     """
     numbers = list(map(job_number, job_ids))
-    return Call(f"select * from {schema}.cancel(%s::bigint[], '')", (numbers,))
-
-
-def cancelled_in(rows: Rows) -> Cancelled:
-    """Return what a cancellation has answered."""
-    [row] = rows
+    [row] = yield from ask(f"select * from {schema}.cancel(%s::bigint[], '')", (numbers,))
     return Cancelled(row["cancelled"], [run[2] for run in row["requested"]], row["refused"])
 
 
-def retrial(schema: str, job_ids: Iterable[int]) -> Call:
-    """Return the call that retries jobs.
+def retried(schema: str, job_ids: Iterable[int]) -> Inquiry[tuple[list[int], list[int]]]:
+    """Retry jobs.
 
     Raises:
         InvalidWork: When one is no number of a job.
     """
     numbers = list(map(job_number, job_ids))
-    return Call(f"select * from {schema}.retry(%s::bigint[], '')", (numbers,))
-
-
-def retried_in(rows: Rows) -> tuple[list[int], list[int]]:
-    """Return what a retrial has answered."""
-    [row] = rows
+    [row] = yield from ask(f"select * from {schema}.retry(%s::bigint[], '')", (numbers,))
     return row["retried"], row["refused"]

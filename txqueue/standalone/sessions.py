@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import select
-import socket
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from random import uniform
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import psycopg
 from psycopg.adapt import Buffer
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 
 AnyConnection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+C = TypeVar("C", bound=AnyConnection)
 MANNER: Final[Mapping[str, Any]] = {"autocommit": True, "prepare_threshold": None}
 """How connections are made: behind a pooler the next statement may run in another session."""
 _OF_THE_DRIVER: Final = frozenset(signature(psycopg.Connection.connect).parameters)
@@ -80,33 +83,31 @@ def _parsed(dsn: object) -> dict[str, Any]:
         raise shared_errors.invalid_dsn(dsn, str(error)) from None
 
 
-def check_process(pid: int) -> None:
-    """Check that this process is the one that has connected.
+class Home:
+    """The process in which a queue was connected, or a transaction began."""
 
-    Raises:
-        ConfigurationError: When it is a fork of that one.
-    """
-    if os.getpid() != pid:
-        raise ConfigurationError(
-            f"the queue was connected before the fork, in process {pid}: both would use the same"
-            " connections, and read the answers to each other's statements",
-            "connect a queue in each process, after the fork (gunicorn: in post_fork)",
-        )
+    is_over = False
 
+    def __init__(self) -> None:
+        self._pid = os.getpid()
 
-def part_after_fork(connection: AnyConnection, pid: int) -> None:
-    """Close a connection in a fork of the process that opened it, which goes on to use it.
+    @property
+    def is_left(self) -> bool:
+        """Whether this process is a fork of that one."""
+        return os.getpid() != self._pid
 
-    Whatever this process sent, such as the rollback of an open transaction or the message with
-    which libpq closes, would reach the parent's session.
-    """
-    if os.getpid() == pid or connection.closed:
-        return
-    deaf, peer = socket.socketpair()
-    peer.close()
-    os.dup2(deaf.fileno(), connection.pgconn.socket)
-    deaf.close()
-    connection.pgconn.finish()
+    def check(self) -> None:
+        """Check that this is the process.
+
+        Raises:
+            ConfigurationError: When it is a fork of that one.
+        """
+        if self.is_left:
+            raise ConfigurationError(
+                f"the queue was connected before the fork, in process {self._pid}: both would use"
+                " the same connections, and read the answers to each other's statements",
+                "connect a queue in each process, after the fork (gunicorn: in post_fork)",
+            )
 
 
 def dsn_of_pool(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> str | None:
@@ -160,15 +161,32 @@ def _is_standby(connection: AnyConnection) -> bool:
 
 
 @contextmanager
-def answered() -> Iterator[None]:
-    """Convert the driver's errors into txqueue's inside the block; each is kept as the cause."""
+def answered(raised: Sequence[BaseException] = ()) -> Iterator[None]:
+    """Convert the driver's errors into txqueue's inside the block; each is kept as the cause.
+
+    Args:
+        raised: Errors that the application has raised, which stay what they are.
+    """
     try:
         yield
     except psycopg.Error as error:
-        other = translation(error)
+        other = error if error in raised else translation(error)
         if other is error:
             raise
         raise other from error
+
+
+@contextmanager
+def connecting(dsn: str, application_name: str) -> Iterator[dict[str, Any]]:
+    """Give the parameters with which to connect inside the block.
+
+    Raises:
+        DatabaseUnavailable: When no host of the DSN accepts a connection.
+        ConfigurationError: When the DSN is not valid.
+    """
+    parameters = {**MANNER, **parameters_of(dsn, application_name)}
+    with shared_errors.naming_source(dsn), answered():
+        yield parameters
 
 
 @contextmanager
@@ -233,30 +251,54 @@ def is_reusable(connection: AnyConnection) -> bool:
     )
 
 
-def check_end(connection: AnyConnection) -> None:
-    """Check that a transaction can be committed.
+class IdleConnections(Generic[C]):
+    """The connections of a queue that are not lent, and are lent again while they work.
 
-    Raises:
-        DatabaseUnavailable: When the connection was lost, and the application swallowed its error.
-        Refused: When a statement in it has failed, and the application swallowed its error.
-        TransactionMisused: When a statement has ended it.
+    Not psycopg_pool's: it hands out connections of a server that has restarted, or checks each with
+    a round trip; after an outage it waits for up to minutes before it connects; and the error for a
+    caller that gets no connection does not say why.
     """
-    status = connection.info.transaction_status
-    if status == TransactionStatus.UNKNOWN:
-        raise shared_errors.unavailable(None, "the connection was lost in the transaction")
-    if status == TransactionStatus.INERROR:
-        raise shared_errors.rolled_back()
-    if status == TransactionStatus.IDLE:
-        raise shared_errors.ended_inside()
 
+    def __init__(self) -> None:
+        self._idle: deque[tuple[C, float]] = deque()
+        self._longest_life = session_bounds.LONGEST_LIFE * uniform(0.8, 1.0)
+        self._is_closed = False
 
-def note_end(error: BaseException, connection: AnyConnection) -> None:
-    """Add to an error that leaves a transaction that a statement has ended before."""
-    if connection.info.transaction_status == TransactionStatus.IDLE:
-        error.add_note(
-            "A statement had ended the transaction before: if it was a commit, what was written"
-            " until then is kept."
-        )
+    def close(self) -> None:
+        """Close idle connections now, and lent ones when they are returned."""
+        self._is_closed = True
+        while (found := self._popped()) is not None:
+            found[0].pgconn.finish()
+
+    def take(self) -> tuple[C, float] | None:
+        """Return a connection that works, and when it was opened; None if there is none.
+
+        Raises:
+            DatabaseUnavailable: When the queue is closed.
+        """
+        if self._is_closed:
+            raise DatabaseUnavailable("the queue is closed", "use it before close()")
+        while (found := self._popped()) is not None:
+            connection, opened_at = found
+            is_young = time.monotonic() - opened_at < self._longest_life
+            if is_young and is_alive(connection):
+                return found
+            connection.pgconn.finish()
+        return None
+
+    def put_back(self, connection: C, opened_at: float) -> None:
+        """Keep a connection that was lent, or close it."""
+        # The application may have left a transaction open; do not reuse such a connection.
+        if self._is_closed or not is_reusable(connection):
+            connection.pgconn.finish()
+        else:
+            self._idle.append((connection, opened_at))
+
+    def _popped(self) -> tuple[C, float] | None:
+        # Another thread may take the last one between a check and the pop.
+        with suppress(IndexError):
+            return self._idle.pop()
+        return None
 
 
 class _AnyMoment:

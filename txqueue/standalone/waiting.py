@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from random import random
 from time import monotonic
@@ -18,14 +18,23 @@ from attrs import define, field
 from psycopg import AsyncConnection, Error
 
 from txqueue.errors import ConfigurationError, NotPermitted
-from txqueue.model.job import Job
+from txqueue.model.job import Job, State
 from txqueue.policy.awaited_ends import LONGEST, EndLooks, job_ids_in
 from txqueue.policy.backoff import Backoff
-from txqueue.standalone.requests import HEARD_WITHIN, LISTENS_AGAIN, no_notifications
-from txqueue.standalone.sessions import MANNER, answered, is_passing, parameters_of
+from txqueue.standalone.requests import (
+    HEARD_WITHIN,
+    LISTENS_AGAIN,
+    Call,
+    Target,
+    announcement,
+    no_notifications,
+    trial,
+)
+from txqueue.standalone.sessions import answered, connecting, is_passing
 from txqueue.store.driver.session_bounds import LONGEST_LIFE
-from txqueue.store.driver.shared_errors import naming_source
 from txqueue.store.enqueueing.encryption import closed_before
+from txqueue.store.inquiries.inquiry import Rows, aanswer
+from txqueue.store.inquiries.jobs import FINAL, about_jobs
 from txqueue.system.clock import unbroken
 
 _log = logging.getLogger(__name__)
@@ -52,23 +61,17 @@ class StandaloneEndWaiter:
     """All callers of one queue that wait for jobs, in a loop of asyncio's.
 
     Args:
-        ask: Returns the jobs, among those given by number, that have ended, or that are in one of
-            the given states.
-        request: Requests announcements of ends for some seconds.
-        notify: Notifies the channel from another connection.
-        dsn: The database to listen to; None to look only.
-        channel: The channel of the announcements.
+        call: Makes a call over another connection than the one that listens.
+        target: The schema, and the database to listen to; without one, it looks only.
     """
 
-    _ask: Callable[..., Awaitable[list[Job]]]
-    _request: Callable[[], Awaitable[object]]
-    _notify: Callable[[], Awaitable[object]]
-    _dsn: str | None
-    _channel: str
+    _call: Callable[[Call], Awaitable[Rows]]
+    _target: Target
     _looks: EndLooks[Ending] = field(factory=EndLooks, init=False)
     _noted: asyncio.Event = field(factory=asyncio.Event, init=False)
     _looking: asyncio.Task[None] | None = field(default=None, init=False)
     _listening: asyncio.Task[None] | None = field(default=None, init=False)
+    _may_request: bool = field(default=True, init=False)
     _has_warned: bool = field(default=False, init=False)
 
     def add(self, job_id: int, ending: Ending) -> None:
@@ -93,8 +96,9 @@ class StandaloneEndWaiter:
             self._looking = asyncio.create_task(self._look_on(), name="txqueue looks")
         elif not self._looks.is_listening:
             self._noted.set()
-        if self._listening is None and self._dsn is not None:
-            self._listening = asyncio.create_task(self._listen_on(self._dsn), name="txqueue ends")
+        dsn = self._target.listen_dsn
+        if self._listening is None and dsn is not None and self._may_request:
+            self._listening = asyncio.create_task(self._listen_on(dsn), name="txqueue ends")
 
     async def _look_on(self) -> None:
         """Look until no caller waits."""
@@ -116,16 +120,20 @@ class StandaloneEndWaiter:
             await self._announced()
         self._noted.clear()
         if job_ids := self._looks.due(monotonic()):
-            for waiter, job in self._looks.awaited.told(await self._ask(job_ids)):
+            for waiter, job in self._looks.awaited.told(await self.jobs_in(FINAL, job_ids)):
                 if not waiter.done():
                     waiter.set_result(job)
 
+    async def jobs_in(self, states: Iterable[State], job_ids: Sequence[int]) -> list[Job]:
+        """Return the jobs, among those given by number, that are in one of some states."""
+        return await aanswer(about_jobs(self._target.schema, job_ids, states), self._call)
+
     async def _announced(self) -> None:
         try:
-            await self._request()
+            await self._call(announcement(self._target.schema))
         except NotPermitted as error:
             _log.info("looking for the ends of jobs, as the role may not ask for more: %s", error)
-            self._dsn = None
+            self._may_request = False
             await _ended(self._listening)
             self._listening = None
             self._listens(False)
@@ -152,13 +160,12 @@ class StandaloneEndWaiter:
             await asyncio.sleep(pause)
 
     async def _listen(self, dsn: str) -> None:
-        parameters = parameters_of(dsn, "txqueue client listener")
-        with naming_source(dsn), answered():
-            connection = await AsyncConnection.connect(**MANNER, **parameters)
+        with connecting(dsn, "txqueue client listener") as parameters:
+            connection = await AsyncConnection.connect(**parameters)
         may_be_pooled = True
         try:
             with answered():
-                await connection.execute(f'listen "{self._channel}"'.encode())
+                await connection.execute(f'listen "{self._target.channel}"'.encode())
                 await self._check(connection)
                 may_be_pooled = False
                 self._listens(True)
@@ -175,7 +182,7 @@ class StandaloneEndWaiter:
         Raises:
             ConfigurationError: When none arrives.
         """
-        await self._notify()
+        await self._call(trial(self._target.channel))
         arriving = connection.notifies(timeout=HEARD_WITHIN, stop_after=1)
         async with aclosing(arriving) as notices:
             async for _ in notices:

@@ -1,59 +1,33 @@
 # Generated from txqueue/aio/connections.py by docs/build_sync.py: edit that.
-"""A few connections of threads, opened when first needed, and replaced when they are lost.
-
-Not psycopg_pool's: it hands out connections of a server that has restarted, or checks each with a
-round trip; after an outage it waits for up to minutes before it connects; and the error for a
-caller that gets no connection does not say why.
-"""
+"""A few connections of threads, opened when first needed, and replaced when they are lost."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from random import uniform
+from contextlib import contextmanager
 from threading import Semaphore
 from typing import Any
 
 from psycopg import Connection
 
-from txqueue.errors import DatabaseUnavailable
-from txqueue.standalone.sessions import MANNER, answered, is_alive, is_reusable, parameters_of
-from txqueue.store.driver.session_bounds import LONGEST_LIFE
-from txqueue.store.driver.shared_errors import naming_source, none_free
+from txqueue.standalone.requests import Target
+from txqueue.standalone.sessions import IdleConnections, connecting
+from txqueue.store.driver.shared_errors import none_free
 from txqueue.sync.environment import acquired
 
 
-def connected(dsn: str, application_name: str) -> Connection[Any]:
-    """Open a connection.
-
-    Raises:
-        DatabaseUnavailable: When no host of the DSN accepts it.
-        ConfigurationError: When the DSN is not valid.
-    """
-    parameters = parameters_of(dsn, application_name)
-    with naming_source(dsn), answered():
-        return Connection.connect(**MANNER, **parameters)
-
-
-class BlockingConnections:
-    """At most ``size`` connections.
+class BlockingConnections(IdleConnections[Connection[Any]]):
+    """At most as many connections as the target says.
 
     Args:
-        dsn: A libpq URI or keyword string.
-        size: How many connections there may be at a time.
-        wait: Seconds that a caller waits for a connection while all are in use.
+        target: Where to connect, and how long a caller waits while all connections are in use.
     """
 
-    def __init__(self, dsn: str, size: int, wait: float) -> None:
-        self._dsn = dsn
-        self._size = size
-        self._wait = wait
-        self._turn = Semaphore(size)
-        self._idle: deque[tuple[Connection[Any], float]] = deque()
-        self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
-        self._is_closed = False
+    def __init__(self, target: Target) -> None:
+        super().__init__()
+        self._target = target
+        self._turn = Semaphore(target.connections)
 
     @contextmanager
     def connection(self) -> Iterator[Connection[Any]]:
@@ -62,43 +36,17 @@ class BlockingConnections:
         Raises:
             DatabaseUnavailable: When no connection can be made, or they are closed.
         """
-        if not acquired(self._turn, self._wait):
-            raise none_free(self._wait, self._size)
+        if not acquired(self._turn, self._target.connection_wait):
+            raise none_free(self._target.connection_wait, self._target.connections)
         try:
-            connection, opened_at = self._working()
+            connection, opened_at = self.take() or self._opened()
             try:
                 yield connection
             finally:
-                self._put_back(connection, opened_at)
+                self.put_back(connection, opened_at)
         finally:
             self._turn.release()
 
-    def close(self) -> None:
-        """Close idle connections now, and lent ones when they are returned."""
-        self._is_closed = True
-        while (found := self._popped()) is not None:
-            found[0].close()
-
-    def _popped(self) -> tuple[Connection[Any], float] | None:
-        # Another thread may take the last one between a check and the pop.
-        with suppress(IndexError):
-            return self._idle.pop()
-        return None
-
-    def _working(self) -> tuple[Connection[Any], float]:
-        if self._is_closed:
-            raise DatabaseUnavailable("the queue is closed", "use it before close()")
-        while (found := self._popped()) is not None:
-            connection, opened_at = found
-            is_young = time.monotonic() - opened_at < self._longest_life
-            if is_young and is_alive(connection):
-                return found
-            connection.close()
-        return connected(self._dsn, "txqueue client"), time.monotonic()
-
-    def _put_back(self, connection: Connection[Any], opened_at: float) -> None:
-        # The application may have left a transaction open; do not reuse such a connection.
-        if self._is_closed or not is_reusable(connection):
-            connection.close()
-        else:
-            self._idle.append((connection, opened_at))
+    def _opened(self) -> tuple[Connection[Any], float]:
+        with connecting(self._target.dsn, "txqueue client") as parameters:
+            return Connection.connect(**parameters), time.monotonic()

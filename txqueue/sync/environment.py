@@ -5,39 +5,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Semaphore
 from typing import Any, TypeVar
 
 from txqueue.model.job import Job
-from txqueue.standalone.sessions import check_process
+from txqueue.standalone.sessions import Home
 from txqueue.store.enqueueing.encryption import not_in_time
 
 T = TypeVar("T")
 
 
-class BlockingHome:
-    """The process in which a queue was connected."""
-
-    is_over = False
-
-    def __init__(self) -> None:
-        self._pid = os.getpid()
-
-    @property
-    def is_left(self) -> bool:
-        """Whether this process is a fork of that one."""
-        return os.getpid() != self._pid
-
-    def check(self) -> None:
-        """Check that this is the process.
-
-        Raises:
-            ConfigurationError: When it is not.
-        """
-        check_process(self._pid)
+BlockingHome = Home
 
 
 def aside(function: Callable[..., T], *arguments: Any) -> T:

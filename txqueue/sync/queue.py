@@ -8,42 +8,22 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-import psycopg
 from psycopg import Connection, Cursor
 from psycopg.rows import dict_row
 
 from txqueue.adapters import psycopg as adapter
 from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.job import Job, State, job_number, wait_limit
+from txqueue.model.job import Job, job_number, wait_limit
 from txqueue.model.operator_acts import Cancelled
 from txqueue.model.work_item import WorkItem
-from txqueue.standalone.requests import (
-    IS_IN_TRANSACTION,
-    Call,
-    Target,
-    announcement,
-    cancellation,
-    cancelled_in,
-    retrial,
-    retried_in,
-    target_of,
-    trial,
-)
-from txqueue.standalone.sessions import (
-    answered,
-    dsn_of_pool,
-    lending,
-    note_end,
-    read_all_moments,
-    translation,
-)
+from txqueue.standalone.requests import Call, Target, cancelled, retried, target_of
+from txqueue.standalone.sessions import answered, lending, read_all_moments
+from txqueue.standalone.transactions import IS_IN_TRANSACTION
 from txqueue.store.enqueueing.encryption import missing, result_of
 from txqueue.store.enqueueing.portable_calls import Receiver
 from txqueue.store.inquiries.inquiry import Inquiry, Rows, answer, ensure_version
 from txqueue.store.inquiries.jobs import (
-    FINAL,
     about_archived_days,
-    about_jobs,
     about_one_job,
     archived_job,
     read_archived,
@@ -67,26 +47,14 @@ class Queue:
 
     Args:
         pool: Lends the connections.
-        target: The schema's name.
-        listen_dsn: The database whose notifications announce the ends of jobs; None to look only.
+        target: The schema's name, and the database whose notifications announce the ends of jobs.
     """
 
-    def __init__(
-        self,
-        pool: BlockingConnections | ConnectionPool[Any],
-        target: Target,
-        listen_dsn: str | None,
-    ) -> None:
+    def __init__(self, pool: BlockingConnections | ConnectionPool[Any], target: Target) -> None:
         self._pool = pool
         self._home = BlockingHome()
         self._schema = target.schema
-        self._waiter = BlockingEndWaiter(
-            self._jobs_of,
-            lambda: self._call(announcement(target.schema)),
-            lambda: self._call(trial(target.channel)),
-            listen_dsn,
-            target.channel,
-        )
+        self._waiter = BlockingEndWaiter(self._call, target)
 
     @classmethod
     def connect(
@@ -127,11 +95,7 @@ class Queue:
         given: dict[str, Any] = {"dsn": dsn, "schema": schema, "connections": connections}
         given["connection_wait"] = connection_wait
         target = aside(target_of, given, listen_dsn, pool, "ConnectionPool")
-        if pool is None:
-            own = BlockingConnections(target.dsn, target.connections, target.connection_wait)
-            queue = cls(own, target, listen_dsn or target.dsn)
-        else:
-            queue = cls(pool, target, listen_dsn or dsn_of_pool(pool))
+        queue = cls(BlockingConnections(target) if pool is None else pool, target)
         try:
             queue._find(ensure_version(target.schema))
         except BaseException:
@@ -175,26 +139,11 @@ class Queue:
             Refused: At the end of the block, when a statement failed and the application
                 swallowed its error: the server has rolled the transaction back.
         """
-        raised: BaseException | None = None
-        is_nested = IS_IN_TRANSACTION.get()
-        try:
-            with self._lent() as connection, connection.transaction():
-                txn = BlockingTransaction(connection, self._schema)
-                IS_IN_TRANSACTION.set(True)
-                try:
-                    yield txn
-                except BaseException as error:
-                    raised = error
-                    note_end(error, connection)
-                    raise
-                finally:
-                    IS_IN_TRANSACTION.set(is_nested)
-                    txn.end()
-                txn.check()
-        except psycopg.Error as error:
-            if error is raised or (other := translation(error)) is error:
-                raise
-            raise other from error
+        raised: list[BaseException] = []
+        with self._lent(raised) as connection, connection.transaction():
+            txn = BlockingTransaction(connection, self._schema)
+            with txn.inside(raised):
+                yield txn
 
     def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
         """Enqueue work in a transaction of its own, and return the job's number.
@@ -209,7 +158,7 @@ class Queue:
             DatabaseUnavailable: When the database is away. If its answer was lost, the job may
                 exist: give it a unique key to enqueue it again without a doubt.
         """
-        with answered(), self._lent() as connection:
+        with self._lent() as connection:
             return adapter.enqueue(connection, work, schema=self._schema, **options)
 
     def enqueue_many(
@@ -220,7 +169,7 @@ class Queue:
         Returns:
             The jobs' numbers, in the order of the work items.
         """
-        with answered(), self._lent() as connection:
+        with self._lent() as connection:
             return adapter.enqueue_many(connection, works, schema=self._schema, **options)
 
     def signal(
@@ -235,7 +184,7 @@ class Queue:
 
         See `BlockingTransaction.signal`. With a key, the call may be repeated after a lost answer.
         """
-        with answered(), self._lent() as connection:
+        with self._lent() as connection:
             return adapter.signal(connection, of, name, value, key=key, schema=self._schema)
 
     def job(self, job_id: int) -> Job:
@@ -298,7 +247,7 @@ class Queue:
             InvalidWork: When one is no number of a job.
             NotPermitted: When the role may not do this.
         """
-        return cancelled_in(self._call(cancellation(self._schema, job_ids)))
+        return self._find(cancelled(self._schema, job_ids))
 
     def retry(self, *job_ids: int) -> tuple[list[int], list[int]]:
         """Retry failed and cancelled jobs, and run those now that wait for a time.
@@ -312,7 +261,7 @@ class Queue:
             InvalidWork: When one is no number of a job.
             NotPermitted: When the role may not do this.
         """
-        return retried_in(self._call(retrial(self._schema, job_ids)))
+        return self._find(retried(self._schema, job_ids))
 
     def _archived(self, job_id: int) -> Job | None:
         days = self._find(about_archived_days(self._schema, job_id))
@@ -320,21 +269,17 @@ class Queue:
             return None
         return archived_job(aside(read_archived, days, job_id))
 
-    def _jobs_of(self, job_ids: Sequence[int], states: Iterable[State] = FINAL) -> list[Job]:
-        return self._find(about_jobs(self._schema, job_ids, states))
-
     def _find(self, inquiry: Inquiry[T]) -> T:
         return answer(inquiry, self._call)
 
     @contextmanager
-    def _lent(self) -> Iterator[Connection[Any]]:
+    def _lent(self, raised: Sequence[BaseException] = ()) -> Iterator[Connection[Any]]:
         self._home.check()
-        with self._pool.connection() as connection, lending(connection):
+        with answered(raised), self._pool.connection() as connection, lending(connection):
             yield connection
 
     def _call(self, call: Call) -> Rows:
         with (
-            answered(),
             self._lent() as connection,
             Cursor(connection, row_factory=dict_row) as cursor,
         ):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Unpack
@@ -12,26 +11,20 @@ from psycopg import Connection, Cursor
 
 from txqueue.adapters import psycopg as adapter
 from txqueue.adapters.calls import BlockingBatch
-from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
-from txqueue.standalone.sessions import answered, check_end, check_process, lost, part_after_fork
+from txqueue.standalone.sessions import answered, lost
+from txqueue.standalone.transactions import StandaloneTransaction
 from txqueue.store.enqueueing.portable_calls import Receiver
 
 
-class BlockingTransaction:
+class BlockingTransaction(StandaloneTransaction[Connection[Any]]):
     """A database transaction, made by `Queue.transaction`.
 
     Args:
         connection: The connection that is inside the transaction.
         schema: The name of txqueue's schema.
     """
-
-    def __init__(self, connection: Connection[Any], schema: str) -> None:
-        self._connection = connection
-        self._schema = schema
-        self._pid = os.getpid()
-        self._is_open = True
 
     @property
     def connection(self) -> Connection[Any]:
@@ -41,13 +34,7 @@ class BlockingTransaction:
             TransactionMisused: When the transaction has ended.
             ConfigurationError: When this process is a fork of the one that began it.
         """
-        check_process(self._pid)
-        if not self._is_open:
-            raise TransactionMisused(
-                "the transaction has ended and takes no more statements",
-                "use it only inside its with block",
-            )
-        return self._connection
+        return self._usable()
 
     def execute(self, query: Any, parameters: Any = None) -> Cursor[Any]:
         """Run one statement of the application, as `Connection.execute` of psycopg does.
@@ -153,20 +140,3 @@ class BlockingTransaction:
             options: Options of the callback, as for `enqueue`.
         """
         return adapter.batch(self.connection, callback, schema=self._schema, **options)
-
-    def end(self) -> None:
-        """Refuse further use; leave the session to the parent process after a fork."""
-        self._is_open = False
-        part_after_fork(self._connection, self._pid)
-
-    def check(self) -> None:
-        """Check, at its end, that the transaction can be committed.
-
-        Raises:
-            DatabaseUnavailable: When the connection was lost, and its error was swallowed.
-            Refused: When a statement has failed, and its error was swallowed.
-            TransactionMisused: When a statement has ended the transaction.
-            ConfigurationError: When this process is a fork of the one that began it.
-        """
-        check_process(self._pid)
-        check_end(self._connection)

@@ -3,46 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Lock, Thread
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from txqueue.model.job import Job, State
+from txqueue.standalone.requests import Call, Target
 from txqueue.standalone.waiting import StandaloneEndWaiter
 from txqueue.store.enqueueing.encryption import closed_before
+from txqueue.store.inquiries.inquiry import Rows, answer
+from txqueue.store.inquiries.jobs import about_jobs
 
 # Seconds in which the thread ends, unless the database does not answer.
 _ENDS_WITHIN = 5.0
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class BlockingEndWaiter:
     """All callers of one queue that wait for jobs, whatever their threads.
 
     Args:
-        ask: Returns the jobs, among those given by number, that have ended, or that are in one of
-            the given states.
-        request: Requests announcements of ends for some seconds.
-        notify: Notifies the channel from another connection.
-        dsn: The database to listen to; None to look only.
-        channel: The channel of the announcements.
+        call: Makes a call over another connection than the one that listens.
+        target: The schema, and the database to listen to; without one, it looks only.
     """
 
-    def __init__(
-        self,
-        ask: Callable[..., list[Job]],
-        request: Callable[[], object],
-        notify: Callable[[], object],
-        dsn: str | None,
-        channel: str,
-    ) -> None:
-        self._ask = ask
-        # In the thread nothing else waits for what these wait for.
-        calls = _awaitable(ask), _awaitable(request), _awaitable(notify)
-        self._ends = StandaloneEndWaiter(*calls, dsn, channel)
+    def __init__(self, call: Callable[[Call], Rows], target: Target) -> None:
+        async def called(made: Call) -> Rows:
+            # In the thread nothing else waits for what this waits for.
+            return call(made)
+
+        self._ask = call
+        self._schema = target.schema
+        self._ends = StandaloneEndWaiter(called, target)
         self._lock = Lock()
         self._callers: dict[Future[Job], int] = {}
         self._thread: Thread | None = None
@@ -75,7 +68,7 @@ class BlockingEndWaiter:
 
     def read(self, job_id: int) -> Job | None:
         """Return a job, None if it is not there."""
-        return next(iter(self._ask([job_id], State)), None)
+        return next(iter(answer(about_jobs(self._schema, [job_id], State), self._ask)), None)
 
     def look_on(self) -> None:
         """Look and listen from now on, while callers wait."""
@@ -121,10 +114,3 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_forever()
     finally:
         loop.close()
-
-
-def _awaitable(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    async def call(*arguments: P.args, **options: P.kwargs) -> T:
-        return function(*arguments, **options)
-
-    return call

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from attrs import fields
@@ -14,6 +14,7 @@ from txqueue import Job, State
 from txqueue.aio.waiting import AsyncEndWaiter
 from txqueue.client.waiting import FIRST, LONGEST, EndWaiter
 from txqueue.policy.awaited_ends import job_ids_in
+from txqueue.standalone.requests import Target
 
 
 def ended(job_id: int) -> Job:
@@ -189,15 +190,14 @@ async def test_those_who_begin_to_wait_share_a_read() -> None:
     assert asked.questions == [[1, 2, 3], [1, 2]]
 
 
-async def test_without_twisted_a_read_is_shared_too() -> None:
+async def test_without_twisted_a_read_is_shared_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """By all calls of one turn of the loop; the next turn has a read of its own."""
     asked = Asked()
     asked.ended = {1, 2}
-
-    async def nothing() -> None: ...
+    monkeypatch.setattr(AsyncEndWaiter, "jobs_in", lambda _, __, job_ids: asked.ask(job_ids))
 
     async def test() -> None:
-        waiting = AsyncEndWaiter(asked.ask, nothing, nothing, None, "ended")
+        waiting = AsyncEndWaiter(cast("Any", None), Target("", None, "txqueue", 4, 30.0))
         for _ in range(2):
             found = await asyncio.gather(*(waiting.read(number) for number in (1, 2, 2, 3)))
             assert [job and job.id for job in found] == [1, 2, 2, None]
