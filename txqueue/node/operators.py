@@ -37,8 +37,8 @@ from txqueue.wire import admin_commands as wire
 from txqueue.wire.admin_commands import GetHealth, whole_numbers
 from txqueue.wire.commands import Inspect
 from txqueue.wire.endpoints import Endpoint, INetworkReactor
-from txqueue.wire.guarded_pipes import CertifiedPipe, GuardedServer, UncertifiedPipe
-from txqueue.wire.pipe import Pipe, PipeServer, Responders
+from txqueue.wire.guarded_pipes import CertifiedPipe, PipeServer, UncertifiedPipe
+from txqueue.wire.pipe import Pipe, Responders
 from txqueue.wire.tls import caller_of
 
 if TYPE_CHECKING:
@@ -369,7 +369,7 @@ class AdminEndpoint(Service):
             return PipeServer(answers, MOST_CONNECTED, self._welcome)
         kind = UncertifiedPipe if self._endpoint.credentials is None else CertifiedPipe
         make = partial(kind, self._reactor)
-        return GuardedServer(answers, MOST_CONNECTED, self._greet, make)
+        return PipeServer(answers, MOST_CONNECTED, self._greet, make)
 
     def _greet(self, pipe: Pipe) -> tuple[Responders, Callable[[], None]]:
         return self._operators.responders(pipe), _nothing

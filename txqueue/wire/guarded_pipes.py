@@ -9,7 +9,6 @@ from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
-from twisted.internet.abstract import FileDescriptor
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.interfaces import IAddress, IHandshakeListener, IPushProducer
 from twisted.internet.protocol import Factory, connectionDone
@@ -17,8 +16,6 @@ from twisted.protocols.amp import (
     UNKNOWN_ERROR_CODE,
     AmpBox,
     Command,
-    IBoxSender,
-    IResponderLocator,
     RemoteAmpError,
 )
 from twisted.python.failure import Failure
@@ -30,10 +27,8 @@ from txqueue.wire.pipe import (
     Box,
     BoxReader,
     DescriptorGuard,
-    Greet,
     Pipe,
     PipeFactory,
-    PipeServer,
     Responder,
     Responders,
     closed,
@@ -59,7 +54,6 @@ class GuardedPipe(Pipe):
         lost: Called once, when the connection is closed.
 
     Attributes:
-        is_known: Whether the peer is identified.
         is_closed: Whether this end has closed the connection.
         why_dropped: The rule that the peer broke; None if it broke none.
     """
@@ -77,38 +71,33 @@ class GuardedPipe(Pipe):
     def connectionMade(self) -> None:
         """Start the timeout for the peer's identification."""
         if self.is_closed:
-            self.close()
+            self.abort()
         else:
-            self._read_at_a_time(STRANGER_BOX)
             self._wait(INTRODUCTION)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Cancel the timer and break reference cycles, so that memory is freed at once."""
+        """Cancel the timer."""
         self.is_closed = True
         _cancel(self._deadline)
         super().connectionLost(reason)
-        self._commands = {}
-        self._dispatcher.startReceivingBoxes(_NOWHERE)
-        self._dispatcher.locator = _NOWHERE
 
     def introduce(self) -> None:
         """Note that the peer is identified and may send any command."""
         self.is_known = True
         self._boxes.most_bytes = LARGEST_BOX
-        self._read_at_a_time(FileDescriptor.bufferSize)
         _cancel(self._deadline)
 
     def drop(self, reason: str) -> None:
         """Close the connection at once because the peer broke a rule."""
-        if self.why_dropped is None and not self.is_closed:
+        if not self.is_closed:
             self.why_dropped = reason
-        self.close()
+            self.abort()
 
-    def close(self) -> None:
+    def abort(self) -> None:
         """Close the connection at once, and read nothing more."""
         self.is_closed = True
         _cancel(self._deadline)
-        self.abort()
+        super().abort()
 
     def refuse(self, reason: str) -> None:
         """Close the connection because of an invalid or too large box."""
@@ -166,11 +155,6 @@ class GuardedPipe(Pipe):
     def stopProducing(self) -> None:
         """Do nothing: `connectionLost` reports the end too."""
 
-    def _read_at_a_time(self, size: int) -> None:
-        """Limit the bytes per read of the socket, which under TLS is the wrapped transport's."""
-        socket: Any = getattr(self.transport, "transport", self.transport)
-        socket.bufferSize = size
-
     def _not_carried_out(self, failure: Failure) -> Failure:
         if failure.check(RemoteAmpError):
             return failure
@@ -183,23 +167,6 @@ class GuardedPipe(Pipe):
         self._deadline = self._clock.callLater(
             seconds, self.drop, "did not identify itself in time"
         )
-
-
-@implementer(IBoxSender, IResponderLocator)
-class _Nowhere:
-    """Replaces a closed connection: late answers and their errors are dropped."""
-
-    def sendBox(self, box: AmpBox) -> None:
-        pass
-
-    def unhandledError(self, failure: Failure) -> None:
-        pass
-
-    def locateResponder(self, name: bytes) -> None:  # noqa: ARG002 - Twisted's
-        return None
-
-
-_NOWHERE = _Nowhere()
 
 
 def _cancel(timer: Timer | None) -> None:
@@ -252,7 +219,7 @@ class Admission(Factory):
     _make: Callable[[], Any]
     _limit: int
     _descriptors: DescriptorGuard = field(factory=DescriptorGuard)
-    _from: dict[GuardedPipe, str] = field(factory=dict, init=False)
+    _from: dict[Pipe, str] = field(factory=dict, init=False)
 
     @property
     def is_full(self) -> bool:
@@ -274,51 +241,61 @@ class Admission(Factory):
 
     def _evict_stranger(self) -> None:
         strangers = [
-            stranger for stranger in self._from if not stranger.is_known and not stranger.is_closed
+            pipe
+            for pipe in self._from
+            if isinstance(pipe, GuardedPipe) and not pipe.is_known and not pipe.is_closed
         ]
         if len(strangers) >= MOST_STRANGERS:
             index = crowded_out([self._from[stranger] for stranger in strangers])
             strangers[index].drop("evicted: too many connections are not identified")
 
-    def forget(self, pipe: GuardedPipe) -> None:
+    def forget(self, pipe: Pipe) -> None:
         """Forget a closed connection."""
         self._from.pop(pipe, None)
 
     def hang_up(self) -> None:
         """Close all connections."""
         for pipe in list(self._from):
-            pipe.close()
+            pipe.abort()
 
 
-class GuardedServer(PipeServer):
-    """Makes a guarded pipe for each connection to an admin port, up to a limit.
+Greet = Callable[[Pipe], tuple[Responders, Callable[[], None]]]
+
+
+class PipeServer(Admission):
+    """Makes a pipe for each connection to a port, up to a limit.
 
     Args:
         responders: The handler of each command.
-        limit: The most identified connections at a time.
-        greet: As for `PipeServer`.
-        make_pipe: Makes the pipe of a connection.
+        limit: The most identified connections at a time; further ones are closed unanswered.
+        greet: Called with each new pipe; returns further handlers for the pipe, and a function
+            to call after it is closed.
+        make_pipe: Makes a pipe; a guarded one for untrusted connections.
     """
 
     def __init__(
         self,
         responders: Responders,
         limit: int,
-        greet: Greet | None,
-        make_pipe: Callable[[Responders, Callable[[], None]], GuardedPipe],
+        greet: Greet,
+        make_pipe: Callable[[Responders, Callable[[], None]], Pipe] = Pipe,
     ) -> None:
-        super().__init__(responders, limit + 2 * MOST_STRANGERS, greet, make_pipe)
-        self._admission = Admission(partial(super().buildProtocol, None), limit)
+        super().__init__(self._greeted, limit)
+        self._responders = responders
+        self._greet = greet
+        self._make_pipe = make_pipe
+        self._on_close: dict[Pipe, Callable[[], None]] = {}
 
-    def buildProtocol(self, addr: IAddress | None) -> Pipe | None:
-        """Return a new pipe, or None if the limit is reached."""
-        pipe: Pipe | None = self._admission.buildProtocol(addr)
+    def _greeted(self) -> Pipe:
+        pipe = self._make_pipe(self._responders, lambda: self.forget(pipe))
+        commands, self._on_close[pipe] = self._greet(pipe)
+        pipe.learn(commands)
         return pipe
 
-    def forget(self, pipe: Any) -> None:
+    def forget(self, pipe: Pipe) -> None:
         """Forget a closed connection."""
-        self._admission.forget(pipe)
         super().forget(pipe)
+        self._on_close.pop(pipe)()
 
 
 MOST_PEERS = 1_024
@@ -426,7 +403,7 @@ async def dialled(
     try:
         await setup
     except BaseException:
-        pipe.close()
+        pipe.abort()
         raise
     return pipe
 

@@ -15,8 +15,8 @@ from attrs import define, field
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.error import ConnectionClosed, ConnectionLost
 from twisted.internet.interfaces import IAddress, IPullProducer, ISystemHandle
-from twisted.internet.protocol import Factory, ServerFactory, connectionDone
 from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.internet.protocol import ServerFactory, connectionDone
 from twisted.logger import Logger
 from twisted.protocols import amp
 from twisted.python.failure import Failure
@@ -130,7 +130,6 @@ UnhandledCommand = amp.UnhandledCommand
 """Raised for a command that the other end, perhaps of an older version, does not have."""
 
 Responders = Mapping[type[amp.Command], Callable[..., Any]]
-Greet = Callable[["Pipe"], tuple[Responders, Callable[[], None]]]
 Responder = Callable[[Box], Deferred[amp.AmpBox]]
 
 
@@ -146,8 +145,12 @@ class Pipe(TwistedProtocol):
     Args:
         responders: The handler of each command.
         lost: Called once, when the connection is closed.
+
+    Attributes:
+        is_known: Whether the peer is identified, as it is over a unix socket.
     """
 
+    is_known = True
     _log = Logger()
 
     def __init__(self, responders: Responders, lost: Callable[[], None]) -> None:
@@ -285,49 +288,6 @@ class PipeFactory(ServerFactory):
         return self._pipe
 
 
-@define(eq=False, repr=False, slots=False)
-class PipeServer(Factory):
-    """Makes a pipe for each connection, up to a limit.
-
-    Args:
-        responders: The handler of each command.
-        limit: The most connections at a time; further ones are closed unanswered.
-        greet: Called with each new pipe; returns further handlers for the pipe, and a function
-            to call after it is closed.
-        make_pipe: Makes a pipe; a guarded one for untrusted connections.
-    """
-
-    noisy = False
-
-    _responders: Responders
-    _limit: int = 32
-    _greet: Greet | None = None
-    _make_pipe: Callable[[Responders, Callable[[], None]], Pipe] = Pipe
-
-    def __attrs_post_init__(self) -> None:
-        self.descriptors = DescriptorGuard()
-        self._pipes: dict[Pipe, Callable[[], None]] = {}
-
-    def buildProtocol(self, addr: IAddress | None) -> Pipe | None:  # noqa: ARG002 - Twisted's
-        """Return a new pipe, or None if the limit is reached or descriptors run low."""
-        if len(self._pipes) >= self._limit or not self.descriptors.may_accept:
-            return None
-        pipe = self._make_pipe(self._responders, lambda: self.forget(pipe))
-        commands, on_close = self._greet(pipe) if self._greet is not None else ({}, _nothing)
-        pipe.learn(commands)
-        self._pipes[pipe] = on_close
-        return pipe
-
-    def forget(self, pipe: Pipe) -> None:
-        """Forget a closed connection."""
-        self._pipes.pop(pipe)()
-
-    def hang_up(self) -> None:
-        """Close all connections."""
-        for pipe in list(self._pipes):
-            pipe.abort()
-
-
 def closed(reason: Failure) -> Failure:
     """Return why a connection ended; an error of TLS becomes a `ConnectionLost` with its text."""
     if reason.check(ConnectionClosed):
@@ -338,10 +298,6 @@ def closed(reason: Failure) -> Failure:
     except (LookupError, TypeError):
         error_text = reason.getErrorMessage()
     return Failure(ConnectionLost(f"TLS: {error_text}"))
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 @implementer(IPullProducer)

@@ -18,7 +18,7 @@ from txqueue.node.state.lease import Identity, Lifecycle
 from txqueue.node.state.periodic import Wakeups
 from txqueue.policy.placement.credit import NodeLoad
 from txqueue.store.schema.files import QueueIdentity
-from txqueue.wire.pipe import PipeServer
+from txqueue.wire.guarded_pipes import PipeServer
 
 QUEUE = "b1946ac9"
 NODE, INCARNATION = 3, 7
@@ -69,7 +69,7 @@ class House:
             inbox=fake(self.inbox),
             wakeups=self.wakeups,
         )
-        self.server = PipeServer({}, greet=self.credits.greet)
+        self.server = PipeServer({}, 32, self.credits.greet)
         self.pumps: list[Any] = []
 
     def client(self, identity: str = QUEUE, *, answers: bool = True) -> Joined:

@@ -16,7 +16,7 @@ from txqueue.system import descriptors
 from txqueue.system.descriptors import free_descriptors, has_spare_descriptors
 from txqueue.wire.guarded_pipes import Admission
 from txqueue.wire.http_server import BoundedServer
-from txqueue.wire.pipe import DescriptorGuard, PipeServer
+from txqueue.wire.pipe import DescriptorGuard
 
 CROWD, OTHER = "198.51.100.9", "192.0.2.1"
 
@@ -64,9 +64,6 @@ def test_without_spare_descriptors_no_connection_is_accepted(
 ) -> None:
     """Neither of a site nor of operators, applications and peers."""
     assert connected(server(4, has_spare=False), OTHER) is None
-    pipes = PipeServer({})
-    pipes.descriptors = DescriptorGuard(lambda: False)
-    assert pipes.buildProtocol(None) is None
     assert Admission(lambda: None, 4, DescriptorGuard(lambda: False)).is_full
     assert not Admission(lambda: None, 4, DescriptorGuard(lambda: True)).is_full
 

@@ -120,10 +120,3 @@ def test_a_command_that_fails_ends_the_connection(
     receiver.dataReceived(box_bytes({amp.COMMAND: Tell.commandName, b"text": b"?"}))
     assert transport.disconnecting
     assert logged_failures.flush() == [problem]
-
-
-def test_what_is_no_box_ends_the_connection() -> None:
-    """A peer that sends something else."""
-    receiver, transport = end({})
-    receiver.dataReceived(b"GET / HTTP/1.1\r\n\r\n")
-    assert transport.disconnecting

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from twisted.test.iosim import connectedServerAndClient
@@ -35,14 +34,6 @@ def carried(text: str) -> str:
 def test_any_text_comes_back(pattern: str, length: int) -> None:
     """Whatever its length, and wherever its characters of several bytes fall."""
     text = (pattern * (length // len(pattern) + 1))[:length]
-    assert carried(text) == text
-
-
-@pytest.mark.parametrize("before", range(PART - 4, PART + 1))
-@pytest.mark.parametrize("character", ["é", "€", "🎉"])
-def test_a_character_may_lie_across_parts(before: int, character: str) -> None:
-    """Its bytes are joined before they are decoded."""
-    text = "x" * before + character + "y" * PART + character
     assert carried(text) == text
 
 

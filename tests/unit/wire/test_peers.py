@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
@@ -14,7 +13,7 @@ from txqueue.wire import certificate_authority as certificates
 from txqueue.wire import guarded_pipes as admission
 from txqueue.wire import guarded_pipes as guard
 from txqueue.wire.certificate_authority import issue, make_authority
-from txqueue.wire.commands import Hello, NotAPeer, ReportLoad, Steal, Take, WakePeer
+from txqueue.wire.commands import Hello, NotAPeer
 from txqueue.wire.tls import Credentials
 
 
@@ -154,29 +153,6 @@ async def test_no_command_of_a_stranger_is_handled(
     assert a.commands == 0
 
 
-@pytest.mark.parametrize(
-    ("command", "arguments"),
-    [
-        (Take, {"assignments": "1"}),
-        (Steal, {"weight": 1}),
-        (WakePeer, {}),
-        (ReportLoad, {"load": "{}"}),
-    ],
-)
-async def test_a_peer_that_does_not_say_hello_is_disconnected(
-    command: Any, arguments: dict[str, object], start: Start
-) -> None:
-    """Its command is not carried out."""
-    a = start("a", 1)
-    caller = Caller()
-    await caller.calls(a, None)
-    answer = caller.pipe.say(command, **arguments)
-    if answer is not None:
-        answer.addErrback(lambda _: None)
-    await within(LIMIT, caller.gone)
-    assert a.commands == 0
-
-
 @pytest.mark.parametrize(("name", "incarnation"), [("c", 2), ("b", 3), ("a", 1), ("", -1)])
 async def test_a_hello_that_the_database_does_not_bear_out(
     name: str, incarnation: int, start: Start
@@ -190,38 +166,6 @@ async def test_a_hello_that_the_database_does_not_bear_out(
         await within(LIMIT, caller.says(Hello, name=name, incarnation=incarnation, version=""))
     caller.hang_up()
     await caller.gone
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"\x00\x04_ask\x00\x011\x00\x08_command\x00\x05steal" + b"\x00\x00",
-        b"GET / HTTP/1.1\r\nHost: example\r\n\r\n" + b"\xff" * 1000,
-        b"\x00\x01a\x00\x01b\x00\x00",
-        b"\x00\x07_answer\x00\x011\x00\x00",
-        (b"\x00\x05" + b"%05d" + b"\xff\xff" + b"x" * 65_535) % 1,
-    ],
-    ids=["early", "http", "no command", "an answer to nothing", "large"],
-)
-async def test_a_stranger_s_nonsense_ends_only_its_connection(start: Start, data: bytes) -> None:
-    """All other connections stay open."""
-    a, b = start("a", 1), start("b", 2)
-    await met(a, b)
-    wire = await wired(a)
-    wire.send(data)
-    await within(LIMIT, wire.gone)
-    assert a.connected == ["b"]
-
-
-async def test_a_stranger_that_says_nothing_is_hung_up_on(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After a few seconds; so do those that only begin a handshake."""
-    monkeypatch.setattr(guard, "INTRODUCTION", 0.2)
-    a = start("a", 1)
-    wire = await wired(a)
-    await within(LIMIT, wire.gone)
-    assert wire.received == b""
 
 
 async def test_a_stranger_too_many_crowds_out_the_oldest(
