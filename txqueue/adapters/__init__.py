@@ -12,13 +12,8 @@ from typing import Any, Unpack
 from txqueue.adapters.calls import BlockingBatch, error_of
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
-from txqueue.store.enqueueing.portable_calls import (
-    ParamStyle,
-    Receiver,
-    Signal,
-    many_statements,
-    one_statement,
-)
+from txqueue.store.enqueueing.calls import ParamStyle, enqueue_call
+from txqueue.store.enqueueing.portable_calls import Receiver, Signal, many_statements
 from txqueue.store.enqueueing.portable_calls import signal_statement as statement_of
 
 __all__ = [
@@ -54,7 +49,7 @@ def statement(
         InvalidWork: When the work or an option is not valid.
         ConfigurationError: When the paramstyle or the name of the schema is not valid.
     """
-    return one_statement(work, options, schema, paramstyle)
+    return enqueue_call(schema, work, options, paramstyle)
 
 
 def statements(

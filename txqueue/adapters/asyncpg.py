@@ -8,7 +8,7 @@ from asyncpg import Connection
 from asyncpg.pool import PoolConnectionProxy
 
 from txqueue.adapters.calls import AsyncCalls, AsyncDriverSession, DriverSession, as_numbered
-from txqueue.store.enqueueing.portable_calls import ParamStyle, Statement
+from txqueue.store.enqueueing.calls import ParamStyle, Statement
 
 __all__ = ["batch", "enqueue", "enqueue_many", "signal"]
 

@@ -31,18 +31,16 @@ from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.sqlstates import IN_FAILED_TRANSACTION, refusal_of
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.batch import Batch, BatchNumbers
+from txqueue.store.enqueueing.calls import ParamStyle, Statement, enqueue_call
 from txqueue.store.enqueueing.portable_calls import (
     SAVEPOINT,
     TRANSACTION,
     Exchange,
     Frame,
-    ParamStyle,
     Receiver,
     Signal,
-    Statement,
     arun,
     many_statements,
-    one_statement,
     run,
     signal_sent,
 )
@@ -152,7 +150,7 @@ class Terms:
 def one(work: WorkItem, options: Mapping[str, Any], terms: Terms) -> Exchange[int]:
     """Enqueue one work item; return the job's number."""
     with sending(work, options) as call:
-        statement = one_statement(work, call.options, terms.schema, terms.connection.style)
+        statement = enqueue_call(terms.schema, work, call.options, terms.connection.style)
         job_id = int((yield from _framed(_asked(statement), terms.frame(is_one=True))))
         call.enqueued(job_id)
     return job_id

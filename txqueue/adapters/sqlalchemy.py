@@ -14,7 +14,7 @@ from sqlalchemy.orm import scoped_session
 
 from txqueue.adapters.calls import AsyncCalls, BlockingCalls, DriverSession, as_numbered
 from txqueue.errors import ConfigurationError
-from txqueue.store.enqueueing.portable_calls import ParamStyle, Statement
+from txqueue.store.enqueueing.calls import ParamStyle, Statement
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session

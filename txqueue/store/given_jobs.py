@@ -12,7 +12,8 @@ from attrs import frozen
 
 from txqueue.model.assignment import SettledJob
 from txqueue.model.job import COLUMNS, JSON_COLUMNS, Job, State
-from txqueue.store.enqueueing.portable_calls import ParamStyle, Statement, text_statement
+from txqueue.store.enqueueing.calls import ParamStyle, Statement
+from txqueue.store.enqueueing.portable_calls import text_statement
 from txqueue.store.node.outcomes import outcomes_text
 
 LIVE: Final = (State.WAITING, State.READY, State.ASSIGNED)

@@ -13,7 +13,7 @@ from psycopg2.extensions import make_dsn, parse_dsn, quote_ident
 
 from txqueue.errors import TransactionMisused
 from txqueue.store.driver.blocking_connection import connect
-from txqueue.store.enqueueing.portable_calls import Statement
+from txqueue.store.enqueueing.calls import Statement
 from txqueue.store.schema.files import checked_name
 
 _NAME: Final = "txqueue tests"

@@ -15,13 +15,8 @@ from attrs import frozen
 
 from txqueue.adapters.calls import REFUSALS, AsyncDriverSession, DriverSession, foreign_session
 from txqueue.errors import ConfigurationError
-from txqueue.store.enqueueing.portable_calls import (
-    SAVEPOINT,
-    TRANSACTION,
-    Frame,
-    ParamStyle,
-    Statement,
-)
+from txqueue.store.enqueueing.calls import ParamStyle, Statement
+from txqueue.store.enqueueing.portable_calls import SAVEPOINT, TRANSACTION, Frame
 from txqueue.system.clock import in_asyncio, unbroken
 
 # pytest and unittest leave this module out of tracebacks.

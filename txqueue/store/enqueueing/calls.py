@@ -8,11 +8,11 @@ from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 from attrs import define, evolve
 
-from txqueue.errors import InvalidWork
+from txqueue.errors import ConfigurationError, InvalidWork
 from txqueue.model.assignment import Assignment, chunk_of_one
 from txqueue.model.enqueue_options import OPTIONS
 from txqueue.model.keys import KEYS, check_text
@@ -22,8 +22,23 @@ from txqueue.model.record_types import field_names
 from txqueue.model.storable import find_unstorable, to_json
 from txqueue.model.work_item import WorkItem, explicit_policy
 from txqueue.store.enqueueing.encryption import encrypted
+from txqueue.store.schema.files import checked_name
 from txqueue.tracing.choice import TRACED_AT
 
+ParamStyle: TypeAlias = Literal["format", "pyformat", "named", "numeric_dollar"]
+"""How a driver's statements spell parameters: ``%s``, ``%(name)s``, ``:name`` or ``$1``."""
+
+Statement: TypeAlias = tuple[str, Any]
+"""A statement and its parameters: a tuple, or a dictionary for a style with names."""
+
+# Not name::type: a driver may read the colons as those of another parameter.
+_PLACES: Final = {
+    "format": "cast(%s as text)",
+    "pyformat": "cast(%({name})s as text)",
+    "named": "cast(:{name} as text)",
+    "numeric_dollar": "cast(${number} as text)",
+}
+_BY_NAME: Final = ("pyformat", "named")
 BATCH = 1000
 _RELATIONS = frozenset({"unique", "unique_mode", "after", "after_any_end"})
 _OF_A_KEY = frozenset({"as_of", "once_for"})
@@ -35,6 +50,7 @@ SQL_TYPES = {
     "options": "jsonb",
     **{name: option.sql for name, option in OPTIONS.items() if option.sql is not None},
 }
+_TYPES: Final = {**SQL_TYPES, "job_id": "bigint", "name": "text", "value": "jsonb", "key": "text"}
 _KEYS = frozenset(KEYS)
 _NO_OPTIONS: Mapping[str, Any] = {}
 
@@ -90,29 +106,54 @@ def _mark(job: dict[str, Any], work: WorkItem, keys: AbstractSet[str]) -> None:
 
 
 def enqueue_call(
-    schema: str, work: WorkItem, options: Mapping[str, Any]
-) -> tuple[str, list[object]]:
+    schema: str, work: WorkItem, options: Mapping[str, Any], style: ParamStyle = "format"
+) -> Statement:
     """Return the statement that enqueues one work item, and its parameters.
 
     Raises:
         InvalidWork: When the work item or an option is not valid.
+        ConfigurationError: When the schema's name or the style is not valid.
     """
-    return call_of(schema, job_object(work, options))
+    return call_of(schema, job_object(work, options), style)
 
 
-def call_of(schema: str, job: Mapping[str, Any]) -> tuple[str, list[object]]:
+def call_of(schema: str, job: Mapping[str, Any], style: ParamStyle = "format") -> Statement:
     """Return the statement that enqueues one job as `job_object` made it, and its parameters."""
-    return _call(schema, tuple(job)), _parameters(job)
+    return call_statement(schema, "enqueue", _texts(job), style)
+
+
+def call_statement(
+    schema: str, function: str, arguments: Mapping[str, str], style: ParamStyle
+) -> Statement:
+    """Return the statement that calls a stored function, and its parameters.
+
+    Args:
+        schema: The name of the schema.
+        function: The name of the function.
+        arguments: The texts of its arguments, by their names.
+        style: How the driver spells parameters.
+
+    Raises:
+        ConfigurationError: When the schema's name or the style is not valid.
+    """
+    names = tuple(arguments)
+    try:
+        sql = _call(schema, function, names, style)
+    except TypeError:
+        # An argument cannot be hashed: not cached, it is refused.
+        sql = _call.__wrapped__(schema, function, names, style)
+    return sql, arranged(arguments, style)
 
 
 def assigned_call(
-    schema: str, job: Mapping[str, Any], node_id: int, incarnation: int
+    schema: str, arguments: Mapping[str, str], node_id: int, incarnation: int
 ) -> tuple[str, list[object]]:
     """Return the statement that enqueues one job assigned to a node; the job's parameters last.
 
     It returns an array: the numbers of the job, of its assignment and of the lane, and the weight.
     """
-    return _assigned_call(schema, tuple(job)), [node_id, incarnation, *_parameters(job)]
+    sql = _assigned_call(schema, tuple(arguments))
+    return sql, [node_id, incarnation, *arguments.values()]
 
 
 def is_plain(job: Mapping[str, Any]) -> bool:
@@ -120,7 +161,7 @@ def is_plain(job: Mapping[str, Any]) -> bool:
     return not _DECIDED & job.keys()
 
 
-def chunk_of_call(job_id: int, weight: int, job: Mapping[str, object]) -> str:
+def chunk_of_call(job_id: int, weight: int, job: Mapping[str, str]) -> str:
     """Return the chunk of one job that ``enqueue_assigned()`` has just enqueued.
 
     Args:
@@ -129,13 +170,13 @@ def chunk_of_call(job_id: int, weight: int, job: Mapping[str, object]) -> str:
         job: The parameters of the call, by name.
     """
     work_type, payload, terms = job["work_type"], job["payload"], job.get("options", "null")
-    return chunk_of_one(job_id, str(work_type), weight, str(payload), str(terms))
+    return chunk_of_one(job_id, work_type, weight, payload, terms)
 
 
 # An application uses few different sets of options, so the statements are cached.
 @lru_cache
-def _call(schema: str, names: tuple[str, ...]) -> str:
-    return f"select {schema}.enqueue({_arguments(names)})"
+def _call(schema: str, function: str, names: tuple[str, ...], style: ParamStyle) -> str:
+    return f"select {checked_name(schema)}.{function}({_arguments(names, style)})"
 
 
 @lru_cache
@@ -143,22 +184,49 @@ def _assigned_call(schema: str, names: tuple[str, ...]) -> str:
     return (
         # One column: psycopg2 decodes the name of each by a call of Python's codec.
         f"select array[job_id, assignment, lane, its_weight] from {schema}.enqueue_assigned"
-        f"(its_node => %s, its_incarnation => %s, {_arguments(names)})"
+        f"(its_node => %s, its_incarnation => %s, {_arguments(names, 'format')})"
     )
 
 
-def _arguments(names: tuple[str, ...]) -> str:
-    return ", ".join([f'"{name}" => %s::{SQL_TYPES[name]}' for name in names])
+def _arguments(names: tuple[str, ...], style: ParamStyle) -> str:
+    numbered = enumerate(names, 1)
+    return ", ".join(
+        [f'"{name}" => {place(style, name, number)}::{_TYPES[name]}' for number, name in numbered]
+    )
 
 
-def _parameters(job: Mapping[str, Any]) -> list[object]:
-    return [_parameter(name, value) for name, value in job.items()]
+def place(style: ParamStyle, name: str, number: int) -> str:
+    """Return how a statement spells a parameter.
+
+    Raises:
+        ConfigurationError: When the style is not valid.
+    """
+    if str(style) not in _PLACES:
+        raise ConfigurationError(
+            f"there is no paramstyle {style!r}", f"use one of {', '.join(get_args(ParamStyle))}"
+        )
+    return _PLACES[style].format(name=name, number=number)
 
 
-def _parameter(name: str, value: Any) -> object:
+def arranged(texts: Mapping[str, str], style: ParamStyle) -> Any:
+    """Return parameters, given by name, as the driver takes them."""
+    return dict(texts) if style in _BY_NAME else tuple(texts.values())
+
+
+def _texts(job: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _text(name, value) for name, value in job.items()}
+
+
+def _text(name: str, value: Any) -> str:
+    """Return a value of a job as PostgreSQL reads it."""
+    if type(value) is str:
+        return value
     if SQL_TYPES[name] == "jsonb":
         return json_text(value)
-    return value
+    if isinstance(value, list):
+        return "{" + ",".join(map(str, value)) + "}"
+    # Of str and int themselves: subclasses, such as enums, may write another text.
+    return str.__str__(value) if isinstance(value, str) else int.__repr__(value)
 
 
 def batches(works: Iterable[WorkItem], options: Mapping[str, Any]) -> Iterator[str]:
@@ -312,16 +380,16 @@ class DirectDispatch:
         credit.weight -= weight
         spent = (credit, weight)
         self._spent.append(spent)
-        sql, parameters = assigned_call(self._schema, job, credit.node_id, credit.incarnation)
+        texts = _texts(job)
+        sql, parameters = assigned_call(self._schema, texts, credit.node_id, credit.incarnation)
         ((job_id, assignment, lane, job_weight),) = (await query(sql, parameters))[0]
         if assignment is None:
             self._spent.remove(spent)
             credit.weight += weight
             self._wakes = True
         else:
-            arguments = dict(zip(job, parameters[2:], strict=True))
             is_told = credit.is_own and self._is_sure
-            chunk = chunk_of_call(job_id, job_weight, arguments) if is_told else ""
+            chunk = chunk_of_call(job_id, job_weight, texts) if is_told else ""
             self._jobs.append(
                 Assignment(credit.incarnation, assignment, lane, 1, job_weight, chunk)
             )

@@ -5,37 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Final, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from txqueue.errors import ConfigurationError, InvalidWork
+from txqueue.errors import InvalidWork
 from txqueue.model.enqueue_options import OPTIONS
 from txqueue.model.foreign import text_of
 from txqueue.model.job import job_number
 from txqueue.model.results import check_signal_name, signal_text
 from txqueue.model.work_item import WorkItem, is_work_type
-from txqueue.store.enqueueing.calls import SQL_TYPES, batches, job_object, json_text
+from txqueue.store.enqueueing.calls import (
+    ParamStyle,
+    Statement,
+    arranged,
+    batches,
+    call_statement,
+    place,
+)
 from txqueue.store.enqueueing.encryption import encrypted, has_key
 from txqueue.store.inquiries.inquiry import aanswer, answer
 from txqueue.store.schema.files import checked_name
 
-ParamStyle: TypeAlias = Literal["format", "pyformat", "named", "numeric_dollar"]
-"""How a driver's statements spell parameters: ``%s``, ``%(name)s``, ``:name`` or ``$1``."""
-
-Parameters: TypeAlias = tuple[str, ...] | dict[str, str]
-Statement: TypeAlias = tuple[str, Parameters]
-
-# Not name::type: a driver may read the colons as those of another parameter.
-_PLACES: Final = {
-    "format": "cast(%s as text)",
-    "pyformat": "cast(%({name})s as text)",
-    "named": "cast(:{name} as text)",
-    "numeric_dollar": "cast(${number} as text)",
-}
-_BY_NAME: Final = ("pyformat", "named")
-_JOBS: Final = ("jobs",)
-_TYPES: Final = {**SQL_TYPES, "job_id": "bigint", "name": "text", "value": "jsonb", "key": "text"}
+_JOBS: Final = "jobs"
 
 
 @frozen
@@ -55,48 +47,6 @@ SAVEPOINT: Final = Frame(
 TRANSACTION: Final = Frame("begin", "commit", ("rollback",))
 
 
-def one_statement(
-    work: WorkItem, options: Mapping[str, Any], schema: str, style: ParamStyle
-) -> Statement:
-    """Return the statement that enqueues one work item, and its parameters.
-
-    Raises:
-        InvalidWork: When the work item or an option is not valid.
-        ConfigurationError: When the schema's name or the style is not valid.
-    """
-    job = job_object(work, options)
-    texts = [_text(name, value) for name, value in job.items()]
-    return _called(schema, "enqueue", tuple(job), texts, style)
-
-
-def call_statement(
-    schema: str, function: str, arguments: Mapping[str, str], style: ParamStyle
-) -> Statement:
-    """Return the statement that calls a stored function, and its parameters.
-
-    Args:
-        schema: The name of the schema.
-        function: The name of the function.
-        arguments: The texts of its arguments, by their names.
-        style: How the driver spells parameters.
-
-    Raises:
-        ConfigurationError: When the schema's name or the style is not valid.
-    """
-    return _called(schema, function, tuple(arguments), list(arguments.values()), style)
-
-
-def _called(
-    schema: str, function: str, names: tuple[str, ...], texts: list[str], style: ParamStyle
-) -> Statement:
-    try:
-        sql = _call(schema, function, names, style)
-    except TypeError:
-        # An argument cannot be hashed: not cached, it is refused.
-        sql = _call.__wrapped__(schema, function, names, style)
-    return sql, _arranged(names, texts, style)
-
-
 def many_statements(
     works: Iterable[WorkItem], options: Mapping[str, Any], schema: str, style: ParamStyle
 ) -> Iterator[Statement]:
@@ -111,7 +61,7 @@ def many_statements(
     except TypeError:
         sql = _enqueue_many.__wrapped__(schema, style)
     for text in batches(works, options):
-        yield sql, _arranged(_JOBS, [text], style)
+        yield sql, arranged({_JOBS: text}, style)
 
 
 def text_statement(sql: str, schema: str, style: ParamStyle, *texts: str) -> Statement:
@@ -126,50 +76,16 @@ def text_statement(sql: str, schema: str, style: ParamStyle, *texts: str) -> Sta
     Raises:
         ConfigurationError: When the schema's name or the style is not valid.
     """
-    names = tuple(f"text_{number}" for number in range(1, len(texts) + 1))
+    named = {f"text_{number}": text for number, text in enumerate(texts, 1)}
     first, *others = sql.strip().replace("{schema}", checked_name(schema)).split("%s")
-    places = [_place(style, name, number) for number, name in enumerate(names, 1)]
+    places = [place(style, name, number) for number, name in enumerate(named, 1)]
     placed = first + "".join(map("".join, zip(places, others, strict=True)))
-    return placed, _arranged(names, list(texts), style)
-
-
-# An application uses few different sets of options, so the statements are cached.
-@lru_cache
-def _call(schema: str, function: str, names: tuple[str, ...], style: ParamStyle) -> str:
-    arguments = [
-        f'"{name}" => {_place(style, name, number)}::{_TYPES[name]}'
-        for number, name in enumerate(names, 1)
-    ]
-    return f"select {checked_name(schema)}.{function}({', '.join(arguments)})"
+    return placed, arranged(named, style)
 
 
 @lru_cache
 def _enqueue_many(schema: str, style: ParamStyle) -> str:
-    return f"select {checked_name(schema)}.enqueue_checked({_place(style, *_JOBS, 1)}::jsonb)"
-
-
-def _place(style: ParamStyle, name: str, number: int) -> str:
-    if str(style) not in _PLACES:
-        raise ConfigurationError(
-            f"there is no paramstyle {style!r}", f"use one of {', '.join(get_args(ParamStyle))}"
-        )
-    return _PLACES[style].format(name=name, number=number)
-
-
-def _arranged(names: tuple[str, ...], texts: list[str], style: ParamStyle) -> Parameters:
-    return dict(zip(names, texts, strict=True)) if style in _BY_NAME else tuple(texts)
-
-
-def _text(name: str, value: Any) -> str:
-    """Return a value of a job as PostgreSQL reads it."""
-    if type(value) is str:
-        return value
-    if SQL_TYPES[name] == "jsonb":
-        return json_text(value)
-    if isinstance(value, list):
-        return "{" + ",".join(map(str, value)) + "}"
-    # Of str and int themselves: subclasses, such as enums, may write another text.
-    return str.__str__(value) if isinstance(value, str) else int.__repr__(value)
+    return f"select {checked_name(schema)}.enqueue_checked({place(style, _JOBS, 1)}::jsonb)"
 
 
 T = TypeVar("T")
