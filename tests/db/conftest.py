@@ -8,11 +8,12 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import psycopg2
 import pytest
 import pytest_twisted
 from attrs import frozen
@@ -137,6 +138,16 @@ def shop_database(_shop_database: str) -> str:
     """The DSN of a database of the module with the schema and no job in it, on PostgreSQL 18."""
     empty_database(_shop_database)
     return _shop_database
+
+
+@pytest.fixture(scope="module")
+def open_connection(dsn18: str, templates: Templates) -> Iterator[Any]:
+    """A connection of psycopg2 to a database with the schema, for all tests of a file."""
+    with (
+        fresh_database(dsn18, templates.name(dsn18)) as dsn,
+        closing(psycopg2.connect(dsn)) as connection,
+    ):
+        yield connection
 
 
 @pytest.fixture(scope="module")

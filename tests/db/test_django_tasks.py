@@ -30,7 +30,7 @@ from txqueue.errors import Duplicate, InvalidWork
 from txqueue.model.payload_schema import payload_schema
 from txqueue.model.schema_check import find_misfit
 from txqueue.model.work_item import known_work_types
-from txqueue.testing import assert_enqueued, drain, perform
+from txqueue.testing import perform
 
 pytestmark = pytest.mark.django
 
@@ -291,17 +291,6 @@ def test_an_error_that_is_not_here_has_a_class(tasks: Any) -> None:
     assert result.status == "FAILED"
     assert [each.exception_class for each in result.errors] == [AttemptFailed, KeyError]
     assert [each.traceback for each in result.errors] == ["a", "b"]
-
-
-@pytest.mark.parametrize("name", ["add", "counts"])
-def test_a_test_drains_tasks(tasks: Any, name: str) -> None:
-    """In its own transaction, which coroutines see, too."""
-    with transaction.atomic():
-        result = getattr(tasks, name).enqueue(*([1] if name == "add" else []))
-        assert_enqueued(getattr(tasks, name), count=1)
-        drain()
-        assert getattr(tasks, name).get_result(result.id).return_value == 1
-        transaction.set_rollback(True)
 
 
 def test_a_test_performs_a_task(tasks: Any) -> None:

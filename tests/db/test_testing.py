@@ -13,20 +13,9 @@ import psycopg2
 import pytest
 
 from tests.db.tested_work import Expiring, Forever, Mail, Once, Transfer, add, report_on
-from tests.fixtures.databases import Templates, fresh_database
 from txqueue import Fail, RunningJob, task, testing
 from txqueue.adapters.psycopg2 import batch, enqueue
 from txqueue.errors import ConfigurationError, InvalidWork
-
-
-@pytest.fixture(scope="module")
-def open_connection(dsn18: str, templates: Templates) -> Iterator[Any]:
-    """A connection to a database with the schema, for all tests of this file."""
-    with (
-        fresh_database(dsn18, templates.name(dsn18)) as dsn,
-        closing(psycopg2.connect(dsn)) as connection,
-    ):
-        yield connection
 
 
 @pytest.fixture
@@ -125,15 +114,6 @@ def test_an_unknown_name_is_refused(connection: Any) -> None:
         testing.refute_enqueued(Mail, amuont=1)
 
 
-def test_a_capture_begins_with_its_block(connection: Any) -> None:
-    """Jobs enqueued before the block are not captured, those that have run are."""
-    enqueue(connection, Mail("before"))
-    with testing.capture_enqueued(Mail) as captured:
-        enqueue(connection, Mail("inside"))
-        testing.drain()
-    assert [job.payload["to"] for job in captured] == ["inside"]
-
-
 def test_a_drain_leaves_unrelated_jobs(connection: Any) -> None:
     """With a class, jobs of others stay; so do jobs that other transactions have enqueued."""
     enqueue(connection, Mail("ada"))
@@ -141,12 +121,6 @@ def test_a_drain_leaves_unrelated_jobs(connection: Any) -> None:
     assert kinds(testing.drain(Mail)) == ["done"]
     testing.assert_enqueued(add, count=1)
     assert kinds(testing.drain({"queue": "elsewhere"})) == []
-
-
-def test_a_drain_runs_what_jobs_enqueue(connection: Any) -> None:
-    """Follow-up work runs too."""
-    outcomes = testing.drain([enqueue(connection, Mail("friends"))])
-    assert [each.get() for each in outcomes] == ["sent to friends", "sent to a friend"]
 
 
 def test_a_drain_runs_what_waits(connection: Any) -> None:
@@ -266,14 +240,6 @@ def test_a_stage_follows(connection: Any) -> None:
         ("done", number, 1),
     ]
     assert outcomes[0].stage == Mail("the next stage")
-
-
-def test_results_are_stored(connection: Any) -> None:
-    """A result is in the row, as a node stores it."""
-    number = enqueue(connection, add.work(1, second=2))
-    assert testing.drain()[0].get() == 3
-    (job,) = testing.all_enqueued(add, state="done", id=number)
-    assert job.result == 3
 
 
 def test_all_is_cleared(connection: Any) -> None:

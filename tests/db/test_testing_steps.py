@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
-import psycopg2
 import pytest
 from attrs import define
 
-from tests.fixtures.databases import Templates, fresh_database
 from txqueue import Discard, Next, RunningJob, Runtime, ThreadJob, WorkItem, task, testing
 from txqueue.adapters.psycopg2 import enqueue
 from txqueue.errors import JobFailed, TimedOut
@@ -147,16 +144,6 @@ class Raced(WorkItem):
             each.result()
         approval.cancel()
         return await job.wait_for("shipped")
-
-
-@pytest.fixture(scope="module")
-def open_connection(dsn18: str, templates: Templates) -> Iterator[Any]:
-    """A connection to a database with the schema, for all tests of this file."""
-    with (
-        fresh_database(dsn18, templates.name(dsn18)) as dsn,
-        closing(psycopg2.connect(dsn)) as connection,
-    ):
-        yield connection
 
 
 @pytest.fixture

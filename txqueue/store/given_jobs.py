@@ -113,10 +113,6 @@ _CLAIM: Final = """
         its_node => %s::integer, its_incarnation => %s::integer,
         work_types => array(select jsonb_array_elements_text(%s::jsonb)), given => %s::bigint[],
         since => %s::bigint, is_own => %s::boolean, moment => %s::timestamptz)::text"""
-_COMPLETE: Final = """
-    select total::text from {schema}.complete(
-        its_incarnation => %s::integer, lanes => array[%s::smallint],
-        assignments => array[%s::bigint], ids => array[%s], results => array[nullif(%s, '')])"""
 _SETTLE: Final = "select cardinality(settled)::text from {schema}.settle(%s::integer, %s::jsonb)"
 _NOTE_LATE: Final = """
     select {schema}.note_late_result(%s::integer, %s::bigint, %s::bigint, %s::jsonb)::text"""
@@ -159,15 +155,8 @@ class GivenJobs:
         types, ids = json.dumps(work_types), f"{{{','.join(map(str, given))}}}"
         return self._statement(_CLAIM, *map(str, node), types, ids, str(since), str(is_own), moment)
 
-    def complete(
-        self, incarnation: int, lane: int, assignment: int, job_id: int, results: str
-    ) -> Statement:
-        """Complete a claimed job, with a JSON object of results or an empty text; count it."""
-        numbers = map(str, (incarnation, lane, assignment))
-        return self._statement(_COMPLETE, *numbers, f"{{{job_id}}}", results)
-
     def settle(self, incarnation: int, outcomes: Iterable[SettledJob]) -> Statement:
-        """Write other outcomes; count them."""
+        """Write outcomes; count them."""
         return self._statement(_SETTLE, str(incarnation), outcomes_text(outcomes))
 
     def note_late_result(

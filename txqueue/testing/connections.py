@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -90,19 +91,10 @@ def schemas_of(using: str) -> list[str]:
     return list(dict.fromkeys(of_backends)) or [_SCHEMA]
 
 
-def in_django(connection: Any) -> bool:
-    """Tell whether a call uses Django's connection: from a coroutine, only by its thread."""
-    return alias_of(connection) is not None
-
-
 def alias_of(connection: Any) -> str | None:
     """Return the alias of the database of Django that a call uses; None if it uses none."""
     used = _default() if connection is None else connection
     return used if isinstance(used, str) else None
-
-
-def _directly(function: Callable[..., T], *arguments: Any) -> T:
-    return function(*arguments)
 
 
 @frozen
@@ -123,7 +115,7 @@ class Bound:
     is_asynchronous: bool
     is_open: bool
     is_alone: bool
-    call: Callable[..., Any] = _directly
+    call: Callable[..., Any] = operator.call
 
     @property
     def style(self) -> ParamStyle:

@@ -29,10 +29,10 @@ from txqueue.store.enqueueing.portable_calls import SAVEPOINT
 from txqueue.store.given_jobs import GivenJobs, JobSearch, last_number
 from txqueue.system.clock import in_asyncio, unbroken
 from txqueue.testing.assertions import Kind, Wanted, matching, searched
-from txqueue.testing.connections import Bound, apart, bound, finished, in_django, is_asynchronous
-from txqueue.testing.running import Ending, Outcome, has_runtime, run_here, run_waiting
+from txqueue.testing.connections import Bound, alias_of, apart, bound, finished, is_asynchronous
+from txqueue.testing.running import Outcome, RunInTest, has_runtime
 from txqueue.testing.steps import BorrowedTransactions, Signals, StepsInMemory, StepsOfRows
-from txqueue.worker.handlers.running_job import OpenTransaction, RunningJob
+from txqueue.worker.handlers.running_job import RunningJob
 from txqueue.worker.handlers.task import Task
 
 # pytest and unittest leave this module out of tracebacks.
@@ -70,15 +70,14 @@ def perform(
         TypeError: When it is a task, and no call of one; or the handler waits for a Deferred: call
             `aperform` with a reactor.
     """
-    assignment = _assignment(work, options, attempt, bool(steps))
-    runtime = type(work).runtime
+    assignment = assignment_of(work, options, attempt, has_steps=bool(steps))
     opener = BorrowedTransactions(
         lambda: bound(connection, schema),
-        runtime is Runtime.ASYNCIO,
-        is_blocking=runtime is Runtime.THREAD,
+        type(work).runtime is Runtime.ASYNCIO,
+        is_blocking=type(work).runtime is Runtime.THREAD,
     )
-    its_steps = StepsInMemory.of(opener, steps or {}, signals)
-    return run_here(assignment, opener, its_steps, "aperform").outcome
+    run = RunInTest(assignment, opener, StepsInMemory.of(opener, steps or {}, signals))
+    return run.here("aperform")
 
 
 async def aperform(
@@ -92,21 +91,21 @@ async def aperform(
     **options: Unpack[EnqueueOptions],
 ) -> Outcome:
     """Run the handler of a work item once, from a coroutine; see `perform`."""
-    if in_asyncio() and in_django(connection):
+    if in_asyncio() and alias_of(connection) is not None:
         given: dict[str, Any] = {"attempt": attempt, "steps": steps, "signals": signals, **options}
         return await apart(perform, work, connection=connection, schema=schema, **given)
-    assignment = _assignment(work, options, attempt, bool(steps))
+    assignment = assignment_of(work, options, attempt, has_steps=bool(steps))
     is_blocking = type(work).runtime is Runtime.THREAD
     is_apart = is_blocking and is_asynchronous(connection)
     opener = BorrowedTransactions(
         lambda: bound(connection, schema), in_asyncio(), is_blocking=is_blocking and not is_apart
     )
-    its_steps = StepsInMemory.of(opener, steps or {}, signals)
-    return (await run_waiting(assignment, opener, its_steps, is_apart=is_apart)).outcome
+    run = RunInTest(assignment, opener, StepsInMemory.of(opener, steps or {}, signals), is_apart)
+    return await run.waiting()
 
 
-def _assignment(
-    work: WorkItem, options: EnqueueOptions, attempt: int, has_steps: bool
+def assignment_of(
+    work: WorkItem, options: EnqueueOptions, attempt: int, *, has_steps: bool
 ) -> Assignment:
     """Return the assignment of a job that has no row."""
     if not isinstance(work, WorkItem):
@@ -135,7 +134,6 @@ def _remedy(work: Any) -> str:
 
 Where: TypeAlias = Kind | Mapping[str, Any] | Iterable[Kind | int] | None
 Until: TypeAlias = datetime | timedelta | None
-_Run: TypeAlias = Callable[..., Awaitable[Ending]]
 
 _LATER: Final = ("retry", "snooze")
 
@@ -172,13 +170,8 @@ def drain(
         TypeError: When a handler waits for a Deferred: call `adrain` with a reactor.
     """
 
-    async def run(
-        assignment: Assignment,
-        opener: OpenTransaction,
-        steps: StepsOfRows,
-        is_apart: bool,  # noqa: ARG001  # The connection blocks.
-    ) -> Ending:
-        return run_here(assignment, opener, steps, "adrain")
+    async def run(its: RunInTest) -> Outcome:
+        return its.here("adrain")
 
     draining = _drained(connection, schema, where, until, _Terms(run, limit, raise_errors))
     return finished(draining, connection, "adrain()")
@@ -194,12 +187,12 @@ async def adrain(
     schema: str | None = None,
 ) -> list[Outcome]:
     """Run jobs here, over any connection, with handlers that wait; see `drain`."""
-    if in_asyncio() and in_django(connection):
+    if in_asyncio() and alias_of(connection) is not None:
         options: dict[str, Any] = {"limit": limit, "raise_errors": raise_errors}
         return await apart(
             drain, where, until=until, connection=connection, schema=schema, **options
         )
-    terms = _Terms(run_waiting, limit, raise_errors, in_asyncio())
+    terms = _Terms(RunInTest.waiting, limit, raise_errors, in_asyncio())
     return await _drained(connection, schema, where, until, terms)
 
 
@@ -214,7 +207,7 @@ class _Terms:
         is_of_asyncio: Whether a loop of asyncio's runs all handlers; None if only their own.
     """
 
-    run: _Run
+    run: Callable[[RunInTest], Awaitable[Outcome]]
     limit: int
     raise_errors: bool
     is_of_asyncio: bool | None = None
@@ -352,7 +345,7 @@ class _Drain:
             # By the moment that counts as now, the job may have expired.
             asked_at=time.monotonic() - ahead,
         )
-        complete = partial(self._complete_own, assignment)
+        complete = partial(self._complete, assignment)
         is_of_asyncio = self.terms.runs_in_asyncio(job.work_type)
         is_blocking = has_runtime(job.work_type, Runtime.THREAD)
         is_apart = is_blocking and self.session.is_asynchronous
@@ -360,67 +353,50 @@ class _Drain:
             self._borrow, is_of_asyncio, complete, is_blocking=is_blocking and not is_apart
         )
         steps = StepsOfRows(opener, schema=self.session.schema, ahead=ahead)
-        run = partial(self.terms.run, assignment, opener, steps, is_apart=is_apart)
-        ending = await self._within_savepoint(run)
-        if not ending.is_written:
-            await self._write(assignment, job.job_id, ending, ahead)
-        elif ending.late_result is not None:
+        run = RunInTest(assignment, opener, steps, is_apart)
+        outcome = await self._within_savepoint(run)
+        if not run.is_written:
+            await self._write(run, ahead)
+        elif run.report.late_result is not None:
             token = self.node[1], assignment.number, job.job_id
-            await self.session.value(self.given.note_late_result(*token, ending.late_result))
-        self.outcomes.append(ending.outcome)
+            await self.session.value(self.given.note_late_result(*token, run.report.late_result))
+        self.outcomes.append(outcome)
         if self.terms.raise_errors:
-            _raise(ending)
+            _raise(outcome, run.report.late_error)
 
     async def _borrow(self) -> Bound:
         return self.session
 
-    async def _within_savepoint(self, run: Callable[[], Awaitable[Ending]]) -> Ending:
+    async def _within_savepoint(self, run: RunInTest) -> Outcome:
         """Run a job; if one of its statements has failed the transaction, undo what it did."""
         if self.session.is_alone:
-            return await run()
+            return await self.terms.run(run)
         await self.session.value((SAVEPOINT.opening, ()))
-        ending = await run()
+        outcome = await self.terms.run(run)
         try:
             await self.session.value((SAVEPOINT.closing, ()))
         except Exception:
             await self.session.undo(SAVEPOINT)
-        return ending
+        return outcome
 
-    async def _write(
-        self, assignment: Assignment, job_id: int, ending: Ending, ahead: float
-    ) -> None:
-        if ending.settled is None:
-            await self._completed(assignment, job_id, ending.results)
-            return
+    async def _write(self, run: RunInTest, ahead: float) -> None:
         # A hold would last by the server's clock, whatever moment counts as now.
-        settled = evolve(ending.settled, throttled=None)
+        settled = evolve(run.settled, throttled=None)
         if settled.outcome in _LATER and settled.delay is not None:
             settled = evolve(settled, delay=settled.delay + ahead)
         if settled.waits:
             settled = evolve(settled, waits=[_postponed(wait, ahead) for wait in settled.waits])
         await self.session.value(self.given.settle(self.node[1], [settled]))
 
-    async def _completed(self, assignment: Assignment, job_id: int, results: str) -> bool:
-        completing = self.given.complete(
-            self.node[1], assignment.lane, assignment.number, job_id, results
-        )
-        return bool(await self.session.value(completing) == "1")
-
-    async def _complete_own(self, assignment: Assignment, job: RunningJob) -> None:
+    async def _complete(self, assignment: Assignment, job: RunningJob) -> None:
         """Complete a job at the end of its own transaction."""
-        if job.last_progress is None:
-            results = f'{{"{job.id}":{job.result}}}' if job.result is not None else ""
-            is_ended = await self._completed(assignment, job.id, results)
-        else:
-            result, progress = json.loads(job.result or "null"), json.loads(job.last_progress)
-            done = SettledJob(
-                *(job.id, assignment.number, "done"),
-                result=result,
-                progress=progress,
-                cost=job.settled_cost,
-            )
-            is_ended = await self.session.value(self.given.settle(self.node[1], [done])) == "1"
-        if not is_ended:
+        done = SettledJob(
+            *(job.id, assignment.number, "done"),
+            result=json.loads(job.result or "null"),
+            progress=json.loads(job.last_progress or "null"),
+            cost=job.settled_cost,
+        )
+        if await self.session.value(self.given.settle(self.node[1], [done])) != "1":
             raise TokenLost(f"job {job.id} has ended meanwhile", "end it once only")
 
     def _unending(self) -> str:
@@ -438,11 +414,10 @@ def _postponed(wait: Mapping[str, Any], ahead: float) -> Mapping[str, Any]:
     return {**wait, "seconds": wait["seconds"] + ahead} if "seconds" in wait else wait
 
 
-def _raise(ending: Ending) -> None:
-    outcome = ending.outcome
+def _raise(outcome: Outcome, late_error: str | None) -> None:
     if outcome.error is not None:
         raise outcome.error
-    if ending.late is not None:
-        raise AssertionError(f"job {outcome.job_id} ({outcome.work_type}): {ending.late}")
+    if late_error is not None:
+        raise AssertionError(f"job {outcome.job_id} ({outcome.work_type}): {late_error}")
     if outcome.kind in ("unread", "failed"):
         raise InvalidWork(outcome.reason or f"job {outcome.job_id} has failed", "fix what it says")

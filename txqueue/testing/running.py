@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
@@ -90,30 +91,16 @@ class Outcome:
 __tracebackhide__ = __unittest = True
 
 
-@define
-class Ending:
-    """What a run has reported, and what it left behind.
+class Report:
+    """Takes what a `Performer` reports of one job.
 
     Attributes:
-        outcome: The outcome.
-        settled: What is to be written of a job that did not just end as done; None for one that
-            did.
+        ended: Fires when the job has ended.
         results: The result of a job that is done as a JSON object by job number; empty for none.
-        is_written: Whether the job's own transaction has completed it.
-        late: The error of a handler that failed afterwards.
-        late_result: What a handler returned afterwards, as JSON.
+        settled: The outcome of a job that did not just end as done; None for one that did.
+        late_error: The error of a handler that failed after its own transaction.
+        late_result: What a handler returned after its own transaction, as JSON.
     """
-
-    outcome: Outcome
-    settled: SettledJob | None
-    results: str
-    is_written: bool
-    late: str | None
-    late_result: str | None
-
-
-class _Report:
-    """Takes what a `Performer` reports of one job."""
 
     is_sent = True
 
@@ -178,7 +165,7 @@ class _CallersThread:
 
     def run(self, job: Any, function: Callable[[ReactorCalls], Any]) -> Deferred[Ended]:
         """Call a function."""
-        calls = ReactorCalls(job, _call, is_apart=False)
+        calls = ReactorCalls(job, operator.call, is_apart=False)
         try:
             return succeed(copy_context().run(called, function, calls))
         finally:
@@ -189,10 +176,6 @@ class _CallersThread:
 
     def left_by(self, job: Any) -> None:
         """No function goes on."""
-
-
-def _call(function: Callable[..., object], *args: Any) -> None:
-    function(*args)
 
 
 class _NewThread:
@@ -236,21 +219,81 @@ class _LoopTimer:
 
 
 @define
-class _Run:
-    """One run of one job."""
+class RunInTest:
+    """One run of one job.
+
+    Args:
+        assignment: The job's assignment.
+        opener: Opens the job's own transaction.
+        steps: Reads and writes its steps.
+        is_apart: Whether a function runs in a thread, as what it waits for needs this one.
+    """
 
     assignment: Assignment
     opener: OpenTransaction
     steps: StepsInMemory | StepsOfRows
     is_apart: bool = False
-    report: _Report = field(factory=_Report)
-    failures: list[FailedAttempt] = field(factory=list)
-    jobs: list[RunningJob] = field(factory=list)
+    report: Report = field(factory=Report, init=False)
+    failures: list[FailedAttempt] = field(factory=list, init=False)
+    jobs: list[RunningJob] = field(factory=list, init=False)
 
     @property
     def assigned(self) -> AssignedJob:
         """The job."""
         return read_chunk(self.assignment.chunk)[0]
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the job's own transaction has completed it."""
+        return any(job.is_completed for job in self.jobs)
+
+    def here(self, asynchronous: str) -> Outcome:
+        """Run the job to its end, in this thread; a handler of asyncio's gets a loop of its own.
+
+        Args:
+            asynchronous: The function to call in place of the caller's if the handler waits.
+
+        Raises:
+            TypeError: When the handler waits for Twisted's reactor, which does not run; or a
+                handler of asyncio's is called inside of a loop.
+        """
+        work_type = self.assigned.work_type
+        if has_runtime(work_type, Runtime.ASYNCIO):
+            if in_loop():
+                raise TypeError(
+                    f"the handler of {work_type} needs a loop of asyncio, and one runs here"
+                    f" already: await {asynchronous}()"
+                )
+            return loop_of_project()(self.waiting())
+        clock = ManualClock()
+        # What the handler has begun goes on while no time passes.
+        self.steps.longest_pause = 0
+        performer = self.begin(clock)
+        while not self.report.ended.called and _is_due(clock):
+            clock.advance(0)
+        if not self.report.ended.called:
+            performer.stop()
+            raise TypeError(
+                f"the handler of {work_type} waits, and no reactor runs here: await"
+                f" {asynchronous}() in a test of trial or pytest-twisted, which run one"
+            )
+        return self.outcome()
+
+    async def waiting(self) -> Outcome:
+        """Run the job to its end, in a coroutine of asyncio's or Twisted's."""
+        timers = _idle_timers()
+        performer = self.begin(_running_clock())
+        try:
+            if _idle_timers() > timers:
+                raise TypeError(
+                    f"the handler of {self.assigned.work_type} waits for a timer of Twisted's"
+                    " reactor, which does not run here; test it with trial or pytest-twisted"
+                )
+            if not self.report.ended.called:
+                await _awaitable(self.report.ended)
+        finally:
+            performer.stop()
+        return self.outcome()
 
     def begin(self, clock: Clock) -> Performer:
         """Start the handler; it has ended if it does not wait."""
@@ -280,39 +323,36 @@ class _Run:
         self.jobs.append(job)
         return self.opener(job)
 
-    def ending(self) -> Ending:
-        """Return how it has ended."""
-        report, settled = self.report, self.report.settled
-        is_written = any(job.is_completed for job in self.jobs)
-        late = report.late_error, report.late_result
-        return Ending(self._outcome(settled), settled, report.results, is_written, *late)
-
-    def _outcome(self, settled: SettledJob | None) -> Outcome:
+    @property
+    def settled(self) -> SettledJob:
+        """What is to be written of the job."""
+        if self.report.settled is not None:
+            return self.report.settled
         job = self.assigned
+        own = next((each.result for each in self.jobs if each.result is not None), None)
+        results = json.loads(self.report.results or "{}")
+        result = json.loads(own) if own else results.get(str(job.job_id))
+        return SettledJob(job.job_id, self.assignment.number, "done", result=result)
+
+    def outcome(self) -> Outcome:
+        """Return how it has ended."""
+        job, settled = self.assigned, self.settled
         return Outcome(
-            kind=settled.outcome if settled else "done",
-            result=decrypted_result(job.work_type, self._stored(settled)),
+            kind=settled.outcome,
+            result=decrypted_result(job.work_type, settled.result),
             error=self.failures[0].error if self.failures else None,
-            reason=settled.error if settled else None,
-            delay=settled.delay if settled else None,
+            reason=settled.error,
+            delay=settled.delay,
             stage=_stage(settled),
             follow_ups=tuple(each for run in self.jobs for each in run.follow_ups),
-            progress=settled.progress if settled else None,
+            progress=settled.progress,
             steps=results_of(self.steps, partial(_revealed, job.work_type)),
-            waits={wait["name"]: wait["kind"] for wait in (settled and settled.waits) or ()},
+            waits={wait["name"]: wait["kind"] for wait in settled.waits or ()},
             calls=self.steps.calls,
             job_id=job.job_id,
             work_type=job.work_type,
             attempt=job.attempt,
         )
-
-    def _stored(self, settled: SettledJob | None) -> Any:
-        """Return the result as it is stored."""
-        if settled is not None:
-            return settled.result
-        own = next((job.result for job in self.jobs if job.result is not None), None)
-        results = json.loads(self.report.results or "{}")
-        return json.loads(own) if own else results.get(str(self.assigned.job_id))
 
 
 def _revealed(work_type: str, value: Any) -> Any:
@@ -320,53 +360,10 @@ def _revealed(work_type: str, value: Any) -> Any:
     return decrypted(work_type, "step", value) if is_hidden else value
 
 
-def _stage(settled: SettledJob | None) -> WorkItem | None:
-    if settled is None or settled.stage is None:
+def _stage(settled: SettledJob) -> WorkItem | None:
+    if settled.stage is None:
         return None
     return work_of(settled.stage["work_type"], settled.stage["payload"])
-
-
-def run_here(
-    assignment: Assignment,
-    opener: OpenTransaction,
-    steps: StepsInMemory | StepsOfRows,
-    asynchronous: str,
-) -> Ending:
-    """Run a job to its end, in this thread.
-
-    A handler of asyncio's gets a loop of its own.
-
-    Args:
-        assignment: The job's assignment.
-        opener: Opens the job's own transaction.
-        steps: Reads and writes its steps.
-        asynchronous: The function to call in place of the caller's if the handler waits.
-
-    Raises:
-        TypeError: When the handler waits for Twisted's reactor, which does not run; or a handler of
-            asyncio's is called inside of a loop.
-    """
-    run = _Run(assignment, opener, steps)
-    if has_runtime(run.assigned.work_type, Runtime.ASYNCIO):
-        if in_loop():
-            raise TypeError(
-                f"the handler of {run.assigned.work_type} needs a loop of asyncio, and one runs"
-                f" here already: await {asynchronous}()"
-            )
-        return loop_of_project()(_waited(run))
-    clock = ManualClock()
-    # What the handler has begun goes on while no time passes.
-    steps.longest_pause = 0
-    performer = run.begin(clock)
-    while not run.report.ended.called and _is_due(clock):
-        clock.advance(0)
-    if not run.report.ended.called:
-        performer.stop()
-        raise TypeError(
-            f"the handler of {run.assigned.work_type} waits, and no reactor runs here: await"
-            f" {asynchronous}() in a test of trial or pytest-twisted, which run one"
-        )
-    return run.ending()
 
 
 def _is_due(clock: ManualClock) -> bool:
@@ -376,40 +373,6 @@ def _is_due(clock: ManualClock) -> bool:
 def has_runtime(work_type: str, runtime: Runtime) -> bool:
     """Return whether the class of a work type is known here and has a runtime."""
     return any(cls.runtime is runtime for cls in known_work_types() if cls.work_type == work_type)
-
-
-async def run_waiting(
-    assignment: Assignment,
-    opener: OpenTransaction,
-    steps: StepsInMemory | StepsOfRows,
-    *,
-    is_apart: bool,
-) -> Ending:
-    """Run a job to its end, in a coroutine of asyncio's or Twisted's.
-
-    Args:
-        assignment: The job's assignment.
-        opener: Opens the job's own transaction.
-        steps: Reads and writes its steps.
-        is_apart: Whether a function runs in a thread, as what it waits for needs this one.
-    """
-    return await _waited(_Run(assignment, opener, steps, is_apart))
-
-
-async def _waited(run: _Run) -> Ending:
-    timers = _idle_timers()
-    performer = run.begin(_running_clock())
-    try:
-        if _idle_timers() > timers:
-            raise TypeError(
-                f"the handler of {run.assigned.work_type} waits for a timer of Twisted's reactor,"
-                " which does not run here; test it with trial or pytest-twisted"
-            )
-        if not run.report.ended.called:
-            await _awaitable(run.report.ended)
-    finally:
-        performer.stop()
-    return run.ending()
 
 
 def _idle_timers() -> int:

@@ -25,8 +25,8 @@ from tests.unit.worker.handlers.waiting_trees import (
 from tests.waiting import running_reactor
 from txqueue import RunningJob, WorkItem, testing
 from txqueue.store.enqueueing.steps import StepWrite
-from txqueue.testing.performing import _assignment
-from txqueue.testing.running import _Run
+from txqueue.testing.performing import assignment_of
+from txqueue.testing.running import RunInTest
 from txqueue.testing.steps import BorrowedTransactions, StepsInMemory
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.running.performer import Performer
@@ -86,7 +86,8 @@ async def by_a_worker(
 ) -> testing.Outcome:
     """Run a job as a worker does."""
     opener = BorrowedTransactions(cast("Any", None), is_of_asyncio=False)
-    run = _Run(_assignment(work, {}, 1, bool(steps)), opener, LateSteps.of(opener, steps, ()))
+    assignment = assignment_of(work, {}, 1, has_steps=bool(steps))
+    run = RunInTest(assignment, opener, LateSteps.of(opener, steps, ()))
     run.steps.clock = running_reactor()
     opened = run._open
     performer = Performer(
@@ -101,7 +102,7 @@ async def by_a_worker(
     performer.perform(run.assignment)
     await run.report.ended
     performer.stop()
-    return run.ending().outcome
+    return run.outcome()
 
 
 async def run_to_the_end(perform: Any, work: WorkItem) -> None:
