@@ -56,7 +56,7 @@ def migrate_schemas(using: str, **signal: Any) -> None:
 
             migrate(dsn_of(using), backend.schema)
         elif is_of_tests(using):
-            from txqueue.testing.clearing import clear
+            from txqueue.testing.databases import clear
 
             clear(connection=using, schema=backend.schema)
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         capture_enqueued,
         refute_enqueued,
     )
-    from txqueue.testing.clearing import aclear, clear
     from txqueue.testing.connections import connected
+    from txqueue.testing.databases import aclear, clear
     from txqueue.testing.performing import adrain, aperform, drain, perform
     from txqueue.testing.running import Outcome
 
@@ -53,8 +53,8 @@ if not TYPE_CHECKING:
                 "Capture aall_enqueued aassert_enqueued all_enqueued arefute_enqueued"
                 " assert_enqueued capture_enqueued refute_enqueued"
             ),
-            "clearing": "aclear clear",
             "connections": "connected",
+            "databases": "aclear clear",
             "performing": "adrain aperform drain perform",
             "running": "Outcome",
         },

@@ -136,7 +136,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     databases = _test_databases(item)
     yield
     if databases:
-        from txqueue.testing.clearing import clear_django
+        from txqueue.testing.databases import clear_django
 
         clear_django(databases)
 
