@@ -11,7 +11,7 @@ from twisted.web.client import Agent
 from twisted.web.http_headers import Headers
 
 from tests.browser import Body, Browser, body_of
-from tests.dashboards import PASSWORD, log_in, served
+from tests.dashboards import PASSWORD, served
 from tests.db.masters import Master
 from tests.db.test_parents import end, put
 from tests.waiting import eventually, running_reactor
@@ -93,23 +93,8 @@ async def test_an_unknown_job_is_not_found(node: Master, browser: Browser, numbe
     assert (await browser.get(f"/jobs/{number}")).status == 404
 
 
-@pytest.mark.parametrize("route", acting_routes(), ids=lambda route: route.pattern)
-async def test_no_acting_route_serves_strangers_or_viewers(
-    node: Master, dsn: str, users: Mapping[str, Any], route: Any
-) -> None:
-    """Nothing happens, and nothing is recorded."""
-    fields = {"act": "pause", "kind": "queue", "key": "mail", "name": "node", "id": "1"}
-    async with served(dsn) as browser:
-        assert (await browser.post(route.pattern, fields)).status == 403
-    async with served(dsn, users=users) as browser:
-        assert (await browser.post(route.pattern, fields)).status == 401
-        await log_in(browser, "bob")
-        assert (await browser.post(route.pattern, fields)).status == 403
-    assert node.value("select count(*) from txqueue.action") == 0
-
-
 def test_every_route_that_posts_acts_or_is_about_the_visitor() -> None:
-    """So that the test above sees all that change anything."""
+    """So that the test of all roles sees what changes anything."""
     others = [route for route in routes() if route.method != "GET"]
     assert {route.pattern for route in others} == {"/login", "/logout", "/theme"}
     assert {route.role for route in acting_routes()} == {Role.OPERATOR}
@@ -236,7 +221,7 @@ async def test_a_form_of_another_site_is_refused(node: Master, ann: Browser) -> 
     ("host", "status"),
     [
         ("[::1]:80", 200),
-        ("queue.example", 200),
+        ("queue.EXAMPLE:8080", 200),
         ("localhost.evil.example", 421),
     ],
 )
@@ -244,7 +229,7 @@ async def test_only_known_host_names_are_answered(
     node: Master, dsn: str, host: str, status: int
 ) -> None:
     """A name that another site makes point here (DNS rebinding) is not."""
-    async with served(dsn, hosts=frozenset({"queue.example"})) as browser:
+    async with served(dsn, hosts=frozenset({"Queue.example"})) as browser:
         assert (await browser.get("/", host=host)).status == status
 
 

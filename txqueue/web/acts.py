@@ -62,17 +62,17 @@ def acting_routes() -> list[Route]:
 
 
 def _shown(handler: Handler) -> Handler:
-    """Refuse a form of a page that shows another database than the one that is served.
+    """Have a form act on the database that its page shows, or be refused.
 
     A page stays open while a dashboard of another database is started at its address, or while
-    another database gets the name of the one that the page shows.
+    another database gets the name of the one that the page shows: of that, each act itself tells.
     """
 
     async def checked(visit: PageVisit) -> Reply:
-        mark = await visit.mark()
-        if (shown := visit.request.sent("shown")) != mark:
+        mark = visit.request.sent("shown")
+        if mark is None or mark.partition(".")[0] != visit.place:
             what = "the page shows another database than this dashboard serves now"
-            if shown is None:
+            if mark is None:
                 what = "the form does not tell which database its page shows"
             raise Refused(what, "reload the page, and act again")
         return await handler(evolve(visit, request=evolve(visit.request, mark=mark)))

@@ -13,6 +13,7 @@ import secrets
 from base64 import b64decode, b64encode
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -143,11 +144,11 @@ class TryRefused(Exception):
 
     Args:
         text: Why, for the visitor.
-        is_busy: Whether all visitors together are the reason, and not the visitor's own tries.
+        status: Whether the visitor's own tries are the reason, or all visitors together.
     """
 
     text: str
-    is_busy: bool = False
+    status: HTTPStatus = HTTPStatus.TOO_MANY_REQUESTS
 
 
 @frozen
@@ -220,7 +221,8 @@ class PasswordChecks:
         if not is_known:
             limit -= KEPT_FOR_KNOWN + (KEPT_FOR_FIRST if of_address else 0)
         if of_address >= MOST_OF_ADDRESS or self._checked.total() >= limit:
-            raise TryRefused("Too many visitors log in just now: try again.", is_busy=True)
+            busy = "Too many visitors log in just now: try again."
+            raise TryRefused(busy, HTTPStatus.SERVICE_UNAVAILABLE)
 
     def check(self, user: User, password: str, address: str) -> Deferred[bool]:
         """Return whether a password is the user's.

@@ -1,5 +1,5 @@
 """What the pages work with: a visit, with its request; reads that are bounded in time and shared by
-all viewers.
+all viewers; and what notifies open pages of changes, by a stream of server-sent events each.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from attrs import define, evolve, field, frozen
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from txqueue.errors import DatabaseUnavailable, TxqueueError
@@ -20,6 +21,8 @@ from txqueue.store.driver.connection_pool import Semaphore
 from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.operations import ArchiveProcess, Operations
 from txqueue.store.operator_arguments import prepared
+from txqueue.store.reads.dashboard import about_changes
+from txqueue.store.reads.job_details import about_job
 from txqueue.store.reads.queue_state import about_clock, about_identity
 from txqueue.web.logins import STRANGER, Logins, Notices
 from txqueue.web.messages import NOTICE, PageRequest, Reply, html, redirect
@@ -94,20 +97,11 @@ class Reads:
             DatabaseUnavailable: When the database does not answer.
             Refused: When the query takes too long.
         """
-        identity = (await self.find(about_identity(self.schema))).identity
+        identity = (await self._operations.find(about_identity(self.schema))).identity
         if identity != self.last_identity:
             self.last_identity = identity
             self._shared.clear()
         return identity
-
-    async def find(self, inquiry: Inquiry[T]) -> T:
-        """Run an inquiry for one viewer.
-
-        Raises:
-            DatabaseUnavailable: When the database does not answer.
-            Refused: When the query takes too long.
-        """
-        return await self._operations.find(inquiry)
 
     async def shared(
         self,
@@ -193,6 +187,73 @@ class Reads:
             entry.due_at = self._clock.seconds() + min(max(FRESH, cost * duration), LONGEST)
 
 
+# Seconds between two looks; one statement each, while any page is open.
+EVERY = 1.0
+# Seconds after which open pages refresh even if nothing changed: ages and loads do.
+STILL = 20.0
+# The most pages that get events; others do not refresh by themselves.
+MOST_WATCHERS = 200
+
+Watcher = Callable[[], object]
+"""Tells an open page to refresh."""
+
+
+class Changes:
+    """Looks once a second whether jobs or acts have changed, while any page is open.
+
+    Args:
+        clock: Times the looks.
+        operations: Runs the query.
+        schema: The name of the schema.
+    """
+
+    log = Logger()
+
+    def __init__(self, clock: IReactorTime, operations: Operations, schema: str) -> None:
+        self._clock = clock
+        self._operations = operations
+        self._schema = schema
+        self._watchers: set[Watcher] = set()
+        self._last: object = None
+        self._notified_at = float("-inf")
+        self._loop = LoopingCall(self._look)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more pages can get events."""
+        return len(self._watchers) >= MOST_WATCHERS
+
+    def add(self, watcher: Watcher) -> None:
+        """Send a page events from now on."""
+        self._watchers.add(watcher)
+        if not self._loop.running:
+            # A new one, as a look of the one that was stopped may still run.
+            self._loop = LoopingCall(self._look)
+            self._loop.clock = self._clock
+            self._loop.start(EVERY, now=False)
+
+    def remove(self, watcher: Watcher) -> None:
+        """Send a page no more events."""
+        self._watchers.discard(watcher)
+        if not self._watchers and self._loop.running:
+            self._loop.stop()
+
+    def _look(self) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._tell())
+
+    async def _tell(self) -> None:
+        now = self._clock.seconds()
+        try:
+            answer: object = await self._operations.find(about_changes(self._schema))
+        except TxqueueError as error:
+            # The pages then show the last figures, and why.
+            answer = error.what
+        if answer != self._last or now - self._notified_at >= STILL:
+            self._last, self._notified_at = answer, now
+            for watcher in tuple(self._watchers):
+                watcher()
+
+
 @frozen(kw_only=True)
 class Visit:
     """A request, and what answers it.
@@ -235,7 +296,7 @@ class PageVisit(Visit):
 
     Attributes:
         reads: Reads what the pages show.
-        operations: Runs operators' acts.
+        operations: Runs queries for one viewer, and operators' acts.
         place: Differs between the places of databases.
         archive: Reads archived jobs.
     """
@@ -257,27 +318,21 @@ class PageVisit(Visit):
             DatabaseUnavailable: When the database does not answer.
             Refused: When the query takes too long.
         """
-        return await self.reads.find(inquire(self.reads.schema, *arguments, **named))
-
-    async def mark(self) -> str:
-        """Return a text that differs between databases, also of one name one after the other.
-
-        Raises:
-            DatabaseUnavailable: When the database does not answer.
-            Refused: When the query takes too long.
-        """
-        await self.reads.identity()
-        return self.last_mark
+        return await self.operations.find(inquire(self.reads.schema, *arguments, **named))
 
     @property
-    def last_mark(self) -> str:
-        """The mark of the database that answered last."""
+    def mark(self) -> str:
+        """A text that differs between databases, also of one name one after the other.
+
+        It is that of the database that answered last.
+        """
         return f"{self.place}.{self.reads.last_identity}"
 
     async def act(self, name: str, arguments: Mapping[str, object]) -> Sequence[Any]:
-        """Run an act on the database that the page shows; return the row that the act returns.
+        """Run an act on the database that the form's page shows; return the row of the act.
 
-        The act is recorded with the visitor's name.
+        The database compares its identity with the one in the mark. The act is recorded with the
+        visitor's name.
 
         Raises:
             DatabaseUnavailable: When the database does not answer.
@@ -289,6 +344,16 @@ class PageVisit(Visit):
         return await self.operations.act(
             name, {**checked, "who": who}, self.request.mark.rpartition(".")[2]
         )
+
+    async def enqueue(self, name: str, arguments: Mapping[str, object]) -> tuple[int, bool]:
+        """Run an act that enqueues; return the job's number, and whether the job is new.
+
+        Another one may hold its unique key. Raises what `act` does.
+        """
+        start = await self.find(about_clock)
+        [job_id] = await self.act(name, arguments)
+        row = await found_or(None, self.find(about_job, job_id))
+        return job_id, row is None or row["enqueued_at"] >= start
 
 
 async def found_or(other: D, finding: Awaitable[T]) -> T | D:
@@ -315,6 +380,6 @@ def marked(handler: Handler) -> Handler:
         # Without an answer, the page shows the last figures.
         with suppress(TxqueueError):
             await visit.reads.identity()
-        return await handler(evolve(visit, request=evolve(visit.request, mark=visit.last_mark)))
+        return await handler(evolve(visit, request=evolve(visit.request, mark=visit.mark)))
 
     return answer

@@ -38,15 +38,16 @@ class StaticFile:
     version: str
 
 
-def read_static() -> Mapping[str, StaticFile]:
-    """Read all files once, so that no path of a request ever leads to the file system."""
-    static_files = {}
+@cache
+def static_files() -> Mapping[str, StaticFile]:
+    """Return all files, which are read once: no path of a request leads to the file system."""
+    found = {}
     for entry in (files("txqueue.web") / "static").iterdir():
         kind = _KINDS.get(entry.name[entry.name.rfind(".") :])
         if kind is not None:
             body = entry.read_bytes()
-            static_files[entry.name] = StaticFile(body, kind, sha256(body).hexdigest()[:12])
-    return static_files
+            found[entry.name] = StaticFile(body, kind, sha256(body).hexdigest()[:12])
+    return found
 
 
 # Pages beside those of the menu that every database has under the same address.
@@ -131,14 +132,12 @@ class Renderer:
     Args:
         root: The base path of the whole dashboard, without a slash at its end.
         title: The name of the installation.
-        static: The files that pages load, by name.
         menu: The pages to choose from.
         databases: The databases to choose from; None if there is only one.
     """
 
     _root: str
     _title: str
-    static: Mapping[str, StaticFile]
     _menu: Menu
     _databases: DatabaseMenu | None = None
 
@@ -152,7 +151,7 @@ class Renderer:
 
     def _address(self, name: str) -> str:
         """Return the address of a file, which changes with its content."""
-        return f"{self._root}/static/{name}?v={self.static[name].version}"
+        return f"{self._root}/static/{name}?v={static_files()[name].version}"
 
     def page(self, name: str, request: PageRequest, **values: Any) -> str:
         """Render a page.

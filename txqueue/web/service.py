@@ -11,11 +11,10 @@ from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.operations import ArchiveProcess, Operations
 from txqueue.system.descriptors import has_spare_descriptors
 from txqueue.web.acts import acting_routes
-from txqueue.web.changes import Changes
 from txqueue.web.logins import Logins, Notices
-from txqueue.web.page_services import IndexVisit, PageVisit, Reads
+from txqueue.web.page_services import Changes, IndexVisit, PageVisit, Reads
 from txqueue.web.pages.routes import MENU, index_routes, routes
-from txqueue.web.rendering import DatabaseMenu, Renderer, compile_templates, read_static
+from txqueue.web.rendering import DatabaseMenu, Renderer, compile_templates
 from txqueue.web.settings import DashboardSettings, ShownDatabase, database_path, database_place
 from txqueue.web.site import Door, MountedDoors, PagesSite
 from txqueue.wire.http_server import BoundedServer, HttpService
@@ -62,7 +61,6 @@ class Dashboard(HttpService):
         self._reactor = reactor
         self._settings = settings
         self._logins = _logins(reactor, settings)
-        self._static = read_static()
         self._links = [_linked(reactor, database) for database in settings.databases]
         guard = DescriptorGuard(has_spare_descriptors)
         server = BoundedServer(self.site(), _MOST_CONNECTED, guard)
@@ -127,9 +125,7 @@ class Dashboard(HttpService):
 
     def _renderer(self, databases: DatabaseMenu | None) -> Renderer:
         settings = self._settings
-        return Renderer(
-            settings.base, settings.title, static=self._static, menu=MENU, databases=databases
-        )
+        return Renderer(settings.base, settings.title, MENU, databases)
 
 
 def _linked(reactor: Any, database: ShownDatabase) -> DatabaseLink:

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlencode
 
-from attrs import evolve, frozen
+from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.web import resource, server
@@ -15,10 +15,9 @@ from twisted.web import resource, server
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, JobNotFound, TxqueueError
 from txqueue.store.driver.errors import Unanswered
 from txqueue.web import messages
-from txqueue.web.changes import Changes
 from txqueue.web.logins import Identification
 from txqueue.web.messages import PageRequest, Reply, Role, Route, redirect, routes_by_method
-from txqueue.web.page_services import Visit
+from txqueue.web.page_services import Changes, Visit
 from txqueue.web.settings import DashboardSettings
 from txqueue.wire.http_server import QuietSite
 
@@ -41,58 +40,62 @@ SECURITY_HEADERS: Final[Mapping[str, str]] = {
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
-@frozen
-class Refusal:
-    """Why a request is refused.
+class RequestRefused(TxqueueError):
+    """A request is refused.
 
-    Attributes:
+    Args:
         status: The status code.
         what: What is wrong.
         remedy: What to do.
     """
 
-    status: HTTPStatus
-    what: str
-    remedy: str
+    def __init__(self, status: HTTPStatus, what: str, remedy: str) -> None:
+        super().__init__(what, remedy)
+        self.status = status
 
 
-def foreign_host(host: str | None, allowed: Collection[str] | None) -> Refusal | None:
-    """Refuse a request for another host than this one, as DNS rebinding makes them.
+def check_host(host: str | None, allowed: Collection[str] | None) -> None:
+    """Check that a request is for this host: those that DNS rebinding makes are for another one.
 
     Args:
         host: The header ``Host``.
         allowed: The names besides loopback's; None to allow any.
+
+    Raises:
+        RequestRefused: When it is not.
     """
-    if allowed is None or _name(host or "") in _LOOPBACK | {name.lower() for name in allowed}:
-        return None
-    return Refusal(
-        HTTPStatus.MISDIRECTED_REQUEST,
-        "the dashboard does not answer to this host name",
-        "name it with --web-host, or use localhost",
-    )
+    names = _LOOPBACK | {name.lower() for name in allowed or ()}
+    if allowed is not None and _name(host or "") not in names:
+        raise RequestRefused(
+            HTTPStatus.MISDIRECTED_REQUEST,
+            "the dashboard does not answer to this host name",
+            "name it with --web-host, or use localhost",
+        )
 
 
-def foreign_origin(headers: Mapping[str, str | None]) -> Refusal | None:
-    """Refuse a form that another site sent (CSRF).
+def check_origin(headers: Mapping[str, str | None]) -> None:
+    """Check that no other site sent a form (CSRF).
 
     Browsers of today tell by ``Sec-Fetch-Site``, older ones by ``Origin``. A request with neither
     does not come from a browser of today or yesterday, and is refused.
 
     Args:
         headers: ``sec-fetch-site``, ``origin`` and ``host``.
+
+    Raises:
+        RequestRefused: When another site did.
     """
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:
         is_own = site == "same-origin"
     else:
         is_own = origin is not None and origin.partition("://")[2] == (headers.get("host") or "")
-    if is_own:
-        return None
-    return Refusal(
-        HTTPStatus.FORBIDDEN,
-        "the form was sent by another site",
-        "act from the dashboard's own pages",
-    )
+    if not is_own:
+        raise RequestRefused(
+            HTTPStatus.FORBIDDEN,
+            "the form was sent by another site",
+            "act from the dashboard's own pages",
+        )
 
 
 def _name(host: str) -> str:
@@ -108,12 +111,6 @@ _STATUS = {
     DatabaseUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     Unanswered: HTTPStatus.SERVICE_UNAVAILABLE,
 }
-_OTHER_METHOD: Final = Refusal(
-    HTTPStatus.METHOD_NOT_ALLOWED,
-    "this page does not take such a request",
-    "open the dashboard's overview, and use the links and forms there",
-)
-_NO_PAGE: Final = Refusal(HTTPStatus.NOT_FOUND, "there is no such page", "choose one from the menu")
 _MOST_FIELDS = 2000
 # Seconds for which a browser is known, a year.
 _DEVICE_KEPT = "31536000"
@@ -178,28 +175,25 @@ class Door(resource.Resource):
         request.notifyFinish().addErrback(closings.append)
         method = (request.method or b"GET").decode("latin-1")
         headers = _headers(request)
-        page_request = self._asked(request, headers)
-        if isinstance(page_request, Refusal):
-            reply = _plain(page_request)
-        elif method == "GET" and page_request.path == "/events":
+        try:
+            page_request = self._asked(request, headers)
+        except RequestRefused as error:
+            self._write(request, _plain(error, error.status), method)
+            return
+        if method == "GET" and page_request.path == "/events":
             self._stream(request, page_request.visitor)
             return
-        else:
-            reply = await self._reply(method, page_request, headers)
+        reply = await self._reply(method, page_request, headers)
         if not closings:
             self._write(request, reply, method)
 
-    def _asked(
-        self, request: server.Request, headers: Mapping[str, str | None]
-    ) -> PageRequest | Refusal:
-        """Return the request's value, or why it is refused."""
-        refusal = foreign_host(headers["host"], self._settings.answered_hosts)
-        if refusal is not None:
-            return refusal
+    def _asked(self, request: server.Request, headers: Mapping[str, str | None]) -> PageRequest:
+        check_host(headers["host"], self._settings.answered_hosts)
         raw, _, raw_query = request.uri.decode("latin-1").partition("?")
         path = _below(self._base, raw)
         if path is None:
-            return Refusal(HTTPStatus.NOT_FOUND, "there is no such page", f"see {self._base}/")
+            what, remedy = "there is no such page", f"see {self._base}/"
+            raise RequestRefused(HTTPStatus.NOT_FOUND, what, remedy)
         body = b""
         if request.method == b"POST" and request.content is not None:
             body = request.content.read()
@@ -209,7 +203,8 @@ class Door(resource.Resource):
         try:
             query, form = _fields(raw_query), _fields(body.decode("utf-8"))
         except ValueError:
-            return Refusal(HTTPStatus.BAD_REQUEST, "the form cannot be read", "send it again")
+            what, remedy = "the form cannot be read", "send it again"
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, what, remedy) from None
         is_part = headers["x-part"] is not None
         return PageRequest(
             path=path,
@@ -228,54 +223,58 @@ class Door(resource.Resource):
     async def _reply(
         self, method: str, page_request: PageRequest, headers: Mapping[str, str | None]
     ) -> Reply:
-        if method == "POST" and (refusal := foreign_origin(headers)) is not None:
-            return self._refused(page_request, refusal)
-        routes = routes_by_method(self._routes, page_request.path)
-        match = routes.get("GET" if method == "HEAD" else method)
-        if match is None:
-            return self._refused(page_request, _OTHER_METHOD if routes else _NO_PAGE)
-        route, names = match
-        if page_request.visitor.role < route.role:
-            return self._forbidden(method, page_request)
         try:
+            if method == "POST":
+                check_origin(headers)
+            route, names = self._route(method, page_request.path)
+            if page_request.visitor.role < route.role:
+                return self._to_login(method, page_request)
             route.check(page_request.query, page_request.form)
             visit = evolve(self._visit, request=evolve(page_request, names=names))
             reply: Reply = await route.handler(visit)
+        except RequestRefused as error:
+            return self._refused(page_request, error, error.status)
         except TxqueueError as error:
             status = _STATUS.get(type(error), HTTPStatus.CONFLICT)
-            return self._refused(page_request, Refusal(status, error.what, error.remedy))
+            return self._refused(page_request, error, status)
         except Exception:
             self.log.failure("a page of the dashboard failed")
-            refusal = Refusal(
-                HTTPStatus.INTERNAL_SERVER_ERROR,
-                "the dashboard has a fault",
-                "see the log, and please report it",
-            )
-            return self._refused(page_request, refusal)
+            fault = TxqueueError("the dashboard has a fault", "see the log, and please report it")
+            return self._refused(page_request, fault, HTTPStatus.INTERNAL_SERVER_ERROR)
         return reply
 
-    def _forbidden(self, method: str, page_request: PageRequest) -> Reply:
-        if page_request.visitor.role == Role.STRANGER and self._visit.logins is not None:
-            if method == "GET" and not page_request.is_part:
-                return redirect(_login_for(page_request))
-            return self._refused(
-                page_request, Refusal(HTTPStatus.UNAUTHORIZED, "this needs a login", "log in")
+    def _route(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+        routes = routes_by_method(self._routes, path)
+        if not routes:
+            what, remedy = "there is no such page", "choose one from the menu"
+            raise RequestRefused(HTTPStatus.NOT_FOUND, what, remedy)
+        match = routes.get("GET" if method == "HEAD" else method)
+        if match is None:
+            raise RequestRefused(
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                "this page does not take such a request",
+                "open the dashboard's overview, and use the links and forms there",
             )
-        return self._refused(
-            page_request,
-            Refusal(
+        return match
+
+    def _to_login(self, method: str, page_request: PageRequest) -> Reply:
+        """Lead a stranger to the login; refuse all else that the visitor's role does not allow."""
+        if page_request.visitor.role > Role.STRANGER or self._visit.logins is None:
+            raise RequestRefused(
                 HTTPStatus.FORBIDDEN,
                 f"{page_request.visitor.name or 'a stranger'} may not do that",
                 "use an operator's login or certificate, or the unix socket; see the page"
                 " howto/dashboard of the documentation",
-            ),
-        )
+            )
+        if method != "GET" or page_request.is_part:
+            raise RequestRefused(HTTPStatus.UNAUTHORIZED, "this needs a login", "log in")
+        return redirect(_login_for(page_request))
 
-    def _refused(self, page_request: PageRequest, refusal: Refusal) -> Reply:
+    def _refused(self, page_request: PageRequest, error: TxqueueError, status: HTTPStatus) -> Reply:
         if page_request.visitor.role == Role.STRANGER:
-            return _plain(refusal)
+            return _plain(error, status)
         visit = evolve(self._visit, request=page_request)
-        return visit.show("error", refusal.status, refusal=refusal)
+        return visit.show("error", status, error=error, phrase=status.phrase)
 
     def _write(self, request: server.Request, reply: Reply, method: str) -> None:
         request.setResponseCode(reply.status)
@@ -378,10 +377,9 @@ def _login_for(page_request: PageRequest) -> str:
     return "/login" if back == "/" else f"/login?{urlencode({'back': back})}"
 
 
-def _plain(refusal: Refusal) -> Reply:
+def _plain(error: TxqueueError, status: HTTPStatus) -> Reply:
     """Return a refusal as text, which shows nothing of the installation."""
-    text = f"{refusal.what}; {refusal.remedy}\n"
-    return Reply(refusal.status, text.encode(), "text/plain; charset=utf-8")
+    return Reply(status, f"{error}\n".encode(), "text/plain; charset=utf-8")
 
 
 class MountedDoors(resource.Resource):

@@ -10,7 +10,7 @@ from txqueue.web.messages import PageRequest, Role, Visitor
 from txqueue.web.page_services import Figures
 from txqueue.web.pages.overview import database_card
 from txqueue.web.pages.routes import MENU
-from txqueue.web.settings import ShownDatabase, database_path, named_databases, read_databases
+from txqueue.web.settings import ShownDatabase, named_databases, read_databases
 
 SECRET = "hunter2"
 DSN = f"postgresql://web:{SECRET}@db.example/orders"
@@ -80,11 +80,6 @@ def test_the_databases_of_a_node_are_named_by_their_dsns() -> None:
     names = [each.name for each in named_databases(dsns, "txqueue")]
     assert names == ["orders", "orders-2", "n-c-d", "database", "orders-2-2"]
     assert named_databases([DSN], "queue") == (ShownDatabase(DSN, "queue"),)
-
-
-def test_pages_lie_below_the_name() -> None:
-    """Those of the only database at the base path itself."""
-    assert (database_path("orders"), database_path("")) == ("/databases/orders", "")
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ async def test_tries_count_when_they_begin(house: House) -> None:
     assert await house.tried("guess", STRANGER) is None
     for _ in range(3):
         last: Any = await house.tried("right", STRANGER)
-        assert (last.text, last.is_busy) == ("Too many tries: wait ten seconds.", False)
+        assert (last.text, last.status) == ("Too many tries: wait ten seconds.", 429)
     house.clock.advance(PAUSE)
     assert isinstance(await house.tried("right", STRANGER), LoggedIn)
 
@@ -129,7 +129,7 @@ async def test_few_passwords_are_checked_at_a_time(house: House) -> None:
     addresses = [f"203.0.113.{each}" for each in range(room + 5)]
     begun = [house.tries("guess", each, name=f"user {at}") for at, each in enumerate(addresses)]
     busy = [ended[0] for ended in begun if ended]
-    assert [each.is_busy for each in busy] == [True] * 5  # type: ignore[attr-defined]
+    assert [each.status for each in busy] == [503] * 5  # type: ignore[attr-defined]
     house.ann.is_let.set()
     await eventually(lambda: all(begun), PATIENCE)
     # A refusal because of others is no try.

@@ -11,8 +11,16 @@ from twisted.internet.task import Clock
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.operations import Operations
-from txqueue.web.changes import EVERY, STILL, Changes
-from txqueue.web.page_services import COST, FRESH, LONGEST, MOST_KEPT, Reads
+from txqueue.web.page_services import (
+    COST,
+    EVERY,
+    FRESH,
+    LONGEST,
+    MOST_KEPT,
+    STILL,
+    Changes,
+    Reads,
+)
 
 
 @define

@@ -15,8 +15,6 @@ from txqueue.model.humanize import plain
 from txqueue.model.schema_check import find_misfit
 from txqueue.model.storable import check_payload, to_json
 from txqueue.store.reads.dashboard import about_policy
-from txqueue.store.reads.job_details import about_job
-from txqueue.store.reads.queue_state import about_clock
 from txqueue.web.messages import Reply
 from txqueue.web.page_services import PageVisit
 
@@ -144,17 +142,14 @@ async def enqueue(visit: PageVisit) -> Reply:
     sent = zip(form.fields, SENT, strict=False)
     texts = visit.request.form
     form.texts = {field.name: next(iter(texts.get(key, ())), None) for field, key in sent}
-    start = await visit.find(about_clock)
     try:
         arguments = {"work_type": name, "payload": payload_of(form, schema)}
-        [job_id] = await visit.act("enqueue_by_operator", arguments)
+        job_id, is_new = await visit.enqueue("enqueue_by_operator", arguments)
     except (InvalidWork, Refused) as error:
         form.trouble = str(error)
         return _shown(visit, name, form, HTTPStatus.UNPROCESSABLE_ENTITY)
-    told = f"Job {job_id} is enqueued."
-    if (await visit.find(about_job, job_id))["enqueued_at"] < start:
-        told = f"No job is enqueued: job {job_id} has its unique key."
-    return visit.told(told, f"/jobs/{job_id}")
+    holder = f"No job is enqueued: job {job_id} has its unique key."
+    return visit.told(f"Job {job_id} is enqueued." if is_new else holder, f"/jobs/{job_id}")
 
 
 def has_form(published: Mapping[str, Any] | None) -> bool:

@@ -14,7 +14,6 @@ from txqueue.policy.findings.explanation import Explanation
 from txqueue.policy.findings.reason import DAMAGE_REMEDY
 from txqueue.store.inquiries.jobs import about_archived_days
 from txqueue.store.reads import job_details
-from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.steps import about_relatives, about_steps
 from txqueue.web.messages import Reply
 from txqueue.web.page_services import PageVisit, found_or
@@ -113,9 +112,8 @@ async def put_payload(visit: PageVisit) -> Reply:
 
 async def _copy(visit: PageVisit, job_id: int, text: str) -> tuple[int, str]:
     """Enqueue a copy; return which job is to be shown, and what to tell."""
-    start = await visit.find(about_clock)
-    [new_id] = await visit.act("repeat", {"job_id": job_id, "payload": text})
-    if (await visit.find(job_details.about_job, new_id))["enqueued_at"] < start:
+    new_id, is_new = await visit.enqueue("repeat", {"job_id": job_id, "payload": text})
+    if not is_new:
         return new_id, f"No copy of job {job_id} is enqueued: this job has its unique key."
     return new_id, f"This is a copy of job {job_id}."
 
