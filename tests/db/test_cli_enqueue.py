@@ -43,26 +43,6 @@ def test_a_database_without_the_schema(database18: str, cli: Cli) -> None:
         assert "run: txqueue migrate" in cli(*words, "--dsn", database18, status=1).err
 
 
-@pytest.mark.parametrize(
-    ("payload", "path"),
-    [
-        ({"note": "a\0b"}, "$.note"),
-        ({"notes": ["", {"x": "\0"}]}, "$.notes[1][...]"),
-        ({"a\0b": 1}, "$, a key"),
-        ({"a field": "\0"}, "$[...]"),
-    ],
-)
-def test_a_nul_is_refused_with_the_path_of_its_field(
-    dsn: str, cli: Cli, payload: dict[str, Any], path: str
-) -> None:
-    """Keys below a field are data, and not shown."""
-    assert (
-        f"cannot be stored @ {path}; leave it out"
-        in cli("enqueue", "mail.send", json.dumps(payload), status=2).err
-    )
-    assert stored(dsn) == []
-
-
 def test_a_role_that_may_only_enqueue(dsn: str, cli: Cli) -> None:
     """Its job is written, and no error makes it write another."""
     only = make_dsn(dsn, options="-c role=txqueue_enqueue")
@@ -161,22 +141,6 @@ def test_the_payload_from_standard_input(dsn: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sys.stdin", io.StringIO('{"secret": 1}\n'))
     assert run(["enqueue", "t", "-"], GlobalOptions()) == 0
     assert stored(dsn)[0]["payload"] == {"secret": 1}
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("t", '{"x": "\\u0000"}'), "NUL"),
-        (("t", '{"x": "\\ud800"}'), "half a surrogate pair"),
-        (("t", "{}", "--weight", "99999999999"), "not in the range 1<=x<=1000000"),
-        (("t", "{}", "--priority", "10"), "not in the range 0<=x<=9"),
-    ],
-)
-def test_what_the_command_refuses(dsn: str, cli: Cli, words: tuple[str, ...], said: str) -> None:
-    """What no job can have is a usage error: one line, exit status 2, and nothing written."""
-    (line,) = cli("enqueue", *words, status=2).err.splitlines()
-    assert said in line
-    assert stored(dsn) == []
 
 
 @pytest.mark.parametrize(

@@ -81,19 +81,6 @@ def test_archive_takes_days_before_one_that_is_named(
     assert LEAF not in leaves(past)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("archive",), "there is no archive"),
-        (("history", "--from", "never"), "is not a day or a moment"),
-        (("history", "--from", "2020-01-02", "--to", "2020-01-01"), "--from is not before --to"),
-    ],
-)
-def test_wrong_words_are_refused(past: Master, shown: Call, words: Any, said: str) -> None:
-    """In one line."""
-    assert said in shown(*words)
-
-
 def test_statistics_are_by_hour_and_type(past: Master, txqueue: Call, shown: Call) -> None:
     """How many ended how, how long they took, how long they had waited since they were due."""
     past.cursor.execute(

@@ -258,25 +258,6 @@ def test_signals_that_no_step_has_taken_are_shown(node: Stored, cli: Cli) -> Non
     assert '{"by": "Zoë"}' in shown
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (["7"], "signal takes ID NAME [VALUE]"),
-        (["7", "go", "1", "2"], "a VALUE is one argument"),
-        (["seven", "go"], "'seven' is not a whole number"),
-        (["7", "go", "{approved: true}"], "the value of the signal 'go' is not JSON"),
-        (["7", "go", "NaN"], "the value of the signal 'go' is not JSON"),
-        (["7", ""], "'' is no name of a signal"),
-        (["7", "go", "--key", ""], "'' is no key of a signal"),
-        (["--of", "test.kind", "k"], "Missing argument"),
-        (["--of", "test.kind", "k", "7", "go", "1"], "NAME [VALUE] after --of TYPE UNIQUE"),
-    ],
-)
-def test_a_wrong_call_of_signal(node: Stored, cli: Cli, words: list[str], why: str) -> None:
-    """Says what is wrong before it looks for a node."""
-    assert why in " ".join(cli("signal", *words, status=2).err.split())
-
-
 def test_a_signal_by_a_key_that_no_job_holds(node: Stored, cli: Cli) -> None:
     """Says so."""
     said = " ".join(cli("signal", "--of", "test.kind", "order 7", "go", status=1).err.split())

@@ -187,6 +187,9 @@ ADD = ("schedule", "add", "name", "a.type", "{}")
             "leave --tz out",
         ),
         ((*ADD, "--cooldown", "60s", "--catch-up", "all"), "leave --catch-up out"),
+        (("schedule", "edit", "a", "--every", "1d", "--jitter", "-1%"), "1d, or 10% of the period"),
+        (("jobs", "--running-for", "10%"), "'10%' is not a length of time"),
+        (("jobs", "--running-for", "1s", "--after", "3"), "raise --limit"),
         (("failures", "postpone", "abc", "--for", "-1h"), "'--for': '-1h' is not a length of time"),
         (("fly",), "No such command"),
         (("worker",), "No such command 'worker': write txqueue node --app MODULE"),
@@ -209,9 +212,16 @@ ADD = ("schedule", "add", "name", "a.type", "{}")
         (("enqueue", "t"), "JSON"),
         (("enqueue", "t", "{x}"), "not JSON"),
         (("enqueue", "t", '{"x": NaN}'), "no NaN"),
+        # Keys below a field are data, and not shown.
+        (("enqueue", "t", r'{"note": "a\u0000b"}'), "NUL"),
+        (("enqueue", "t", r'{"note": "a\u0000b"}'), "cannot be stored @ $.note; leave it out"),
+        (("enqueue", "t", r'{"a": ["", {"x": "\u0000"}]}'), "stored @ $.a[1][...]; leave it out"),
+        (("enqueue", "t", r'{"a\u0000b": 1}'), "cannot be stored @ $, a key; leave it out"),
+        (("enqueue", "t", r'{"a field": "\u0000"}'), "cannot be stored @ $[...]; leave it out"),
+        (("enqueue", "t", '{"x": "\\ud800"}'), "half a surrogate pair"),
         (("enqueue", "t", "[1]"), "not a JSON object"),
         (("enqueue", "t", "{}", "--priority", "10"), "--priority"),
-        (("enqueue", "t", "{}", "--weight", "0"), "--weight"),
+        (("enqueue", "t", "{}", "--weight", "0"), "not in the range 1<=x<=1000000"),
         (("enqueue", "t", "{}", "--count", "0"), "--count"),
         (("enqueue", "t", "{}", "--not-before", "2030-01-31T12:00:00"), "no time zone"),
         (("enqueue", "t", "{}", "--not-after", "tomorrow"), "not a moment"),
@@ -240,6 +250,17 @@ ADD = ("schedule", "add", "name", "a.type", "{}")
         (("priority", "7", "--all", "--payload", "x"), "names no key"),
         (("limit", "queue", "mail", "--concurrency", "0"), "--concurrency"),
         (("limit", "queue", "mail", "--clear", "pause"), "'pause'"),
+        (("history", "--from", "never"), "is not a day or a moment"),
+        (("history", "--from", "2020-01-02", "--to", "2020-01-01"), "--from is not before --to"),
+        (("signal", "7"), "signal takes ID NAME [VALUE]"),
+        (("signal", "7", "go", "1", "2"), "a VALUE is one argument"),
+        (("signal", "seven", "go"), "'seven' is not a whole number"),
+        (("signal", "7", "go", "{approved: true}"), "the value of the signal 'go' is not JSON"),
+        (("signal", "7", "go", "NaN"), "the value of the signal 'go' is not JSON"),
+        (("signal", "7", ""), "'' is no name of a signal"),
+        (("signal", "7", "go", "--key", ""), "'' is no key of a signal"),
+        (("signal", "--of", "t", "k"), "Missing argument"),
+        (("signal", "--of", "t", "k", "7", "go", "1"), "NAME [VALUE] after --of TYPE UNIQUE"),
         (("drain",), "NODE"),
         (("explain", "x"), "'x'"),
     ],
@@ -364,12 +385,3 @@ def test_a_part_of_the_period() -> None:
     """Or a length of time."""
     assert length_or_part("10%") == 0.1
     assert length_or_part("1.5 h") == timedelta(seconds=5400)
-
-
-def test_what_is_no_length_of_time(capsys: pytest.CaptureFixture[str]) -> None:
-    """Is refused before anything is asked, with how to write one."""
-    words = ["schedule", "edit", "sync", "--every", "1d", "--jitter"]
-    assert run([*words, "-1%"], GlobalOptions()) == 2
-    assert "1d, or 10% of the period" in capsys.readouterr().err
-    assert run(["jobs", "--running-for", "10%"], GlobalOptions()) == 2
-    assert "'10%' is not a length of time" in capsys.readouterr().err
