@@ -160,6 +160,8 @@ def test_an_archived_job_is_repeated(
     assert (second["payload"]["n"], second["tenant"]) == (12, "ada")
     noted = past.column("select detail -> 'jobs' from txqueue.action where what = 'repeat'")
     assert noted == [[each["job_id"], each["new_id"]] for each in told]
+    [other] = txqueue("repeat", "12", "--payload", '{"n": 5}')["repeated"]
+    assert past.job(other["new_id"])["payload"] == {"n": 5}
 
 
 def test_stats_are_the_same_before_and_after_the_archive(
