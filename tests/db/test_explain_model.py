@@ -12,8 +12,7 @@ import pytest
 from attrs import evolve
 
 from tests.db.explained_future import claimed
-from tests.db.explained_states import State, lies
-from tests.db.explained_world import FAR, World
+from tests.db.explained_world import FAR, State, World, lies
 from tests.fixtures.databases import Templates, fresh_database
 from txqueue.node.workers.suspects import MOST_PROCESSES
 from txqueue.policy.findings.reason import Gravity
