@@ -1,6 +1,7 @@
-"""Logins: their tries are limited as they begin, and take none of the reactor's threads."""
+"""The file of users, who sent a request, and logins, whose tries are limited as they begin."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from threading import Event, Timer
 from typing import Any
 
@@ -10,15 +11,23 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from tests.waiting import eventually, running_reactor
+from txqueue.errors import AdminRefused, ConfigurationError
 from txqueue.web.logins import (
     FREE_TRIES,
     KEPT_FOR_KNOWN,
     MOST_CHECKED,
     MOST_OF_ADDRESS,
     PAUSE,
+    Identification,
+    IdentityProxy,
     LoggedIn,
     Logins,
     TryRefused,
+    User,
+    parsed_proxy,
+    read_users,
+    user_line,
+    without_user,
 )
 from txqueue.web.messages import Role
 from txqueue.wire.guarded_pipes import network_of
@@ -175,3 +184,109 @@ async def test_checks_that_wait_end_with_the_dashboard(house: House) -> None:
 def test_an_address_counts_with_its_network(address: str, counted: str) -> None:
     """One holder of an IPv6 network has very many addresses."""
     assert network_of(address) == counted
+
+
+USERS = {"ann": User("ann", Role.OPERATOR), "bob": User("bob", Role.VIEWER)}
+PROXY = IdentityProxy("www-data", "x-user")
+
+
+def named(name: str) -> Callable[[object], str]:
+    """Identify every caller by a name."""
+    return lambda _transport: name
+
+
+def unknown(_transport: object) -> str:
+    """Refuse to name a caller, as over a plain port."""
+    raise AdminRefused("refused", "")
+
+
+@pytest.mark.parametrize(
+    ("caller", "users", "headers", "name", "role"),
+    [
+        (unknown, None, {}, "a visitor of this host", Role.VIEWER),
+        (unknown, USERS, {}, "", Role.STRANGER),
+        (unknown, USERS, {"x-user": "ann"}, "", Role.STRANGER),
+        (named("cyd"), USERS, {"x-user": "ann"}, "cyd", Role.OPERATOR),
+        (named("www-data"), USERS, {"x-user": "ann"}, "ann", Role.OPERATOR),
+        (named("www-data"), USERS, {"x-user": "bob"}, "bob", Role.VIEWER),
+        (named("www-data"), None, {"x-user": "eve"}, "eve", Role.VIEWER),
+        (named("www-data"), USERS, {}, "", Role.STRANGER),
+        (named("www-data"), USERS, {"x-user": "a\nb"}, "", Role.STRANGER),
+    ],
+)
+def test_a_request_has_the_role_of_its_sender(
+    caller: Callable[[object], str],
+    users: Mapping[str, User] | None,
+    headers: Mapping[str, str],
+    name: str,
+    role: Role,
+) -> None:
+    """Only the named proxy's header counts, and only the file makes operators of its users."""
+    identification = Identification(users, None, PROXY, caller)
+    visitor = identification.visitor(object(), None, headers)
+    assert (visitor.name, visitor.role) == (name, role)
+
+
+@pytest.mark.parametrize("text", ["", "www-data", ":X-User", "www-data:", "www-data:X User"])
+def test_a_proxy_needs_a_name_and_a_header(text: str) -> None:
+    """With an example."""
+    with pytest.raises(ConfigurationError, match="NAME:HEADER"):
+        parsed_proxy(text)
+    assert parsed_proxy("www-data:X-User") == PROXY
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file that only this account can read."""
+    path = tmp_path / "users"
+    path.touch(mode=0o600)
+    return path
+
+
+def test_a_user_has_the_password_that_was_set(file: Path) -> None:
+    """And no other; the file does not contain it."""
+    file.write_text(user_line("ann", "operator", "café ☕") + "\n\n")
+    ann = read_users(file)["ann"]
+    assert ann.role == Role.OPERATOR
+    assert ann.has_password("café ☕")
+    assert not ann.has_password("cafe")
+    assert not ann.has_password("")
+    assert "caf" not in file.read_text()
+    assert "digest" not in repr(ann)
+
+
+def test_hashes_that_are_in_files_stay_right(file: Path) -> None:
+    """They do not say with which parameters they were made."""
+    salt, digest = "2dwnsRmg5n4GmgL3a/P8QA==", "ty1TOZmDxt9+gA/9kjUQ7UzSR1TFXmaFlI7U6ZdEevvYBhAe"
+    file.write_text(f"ann viewer scrypt:{salt}:{digest}Y7I1Fzs74B05MPXuf0ws+SxD34ASxGkKfs4uvQ==")
+    assert read_users(file)["ann"].has_password("café ☕")
+
+
+def test_a_user_of_a_proxy_has_no_password(file: Path) -> None:
+    """None is right."""
+    file.write_text(user_line("bob", "viewer", None))
+    bob = read_users(file)["bob"]
+    assert bob.role == Role.VIEWER
+    assert not bob.has_password("")
+    assert not bob.has_password("-")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("ann", "ann operator", "ann king -", "ann viewer plain", "a b c d"),
+        *("ann viewer scrypt:a", "ann viewer scrypt:!!:!!", "ann viewer md5:YQ==:YQ=="),
+    ],
+)
+def test_a_line_that_is_no_user_is_refused(file: Path, line: str) -> None:
+    """With its number."""
+    file.write_text(f"bob viewer -\n{line}\n")
+    with pytest.raises(ConfigurationError, match="line 2"):
+        read_users(file)
+
+
+def test_one_user_is_taken_out() -> None:
+    """And no other whose name begins the same."""
+    assert without_user("ann viewer -\nanna viewer -\n\nbob viewer -\n", "ann") == (
+        "anna viewer -\n\nbob viewer -\n"
+    )
