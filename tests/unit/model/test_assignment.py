@@ -1,4 +1,4 @@
-"""The chunk: what the worker reads of it, and what a client writes."""
+"""Assignments: their numbers, chunks and notifications."""
 
 import json
 from typing import Any
@@ -11,6 +11,7 @@ from txqueue.model.assignment import (
     Assignment,
     Unreadable,
     chunk_of_one,
+    notified_job,
     read_chunk,
 )
 from txqueue.model.job import Token
@@ -69,3 +70,23 @@ def test_what_a_client_writes() -> None:
     assert read_chunk(chunk_of_one(17, "some.type", 3, "{}")) == [
         AssignedJob(17, "some.type", 1, 3, {})
     ]
+
+
+CHUNK = '{"fields":[],"jobs":[[1,"a","\\n \u2028"]]}'
+
+
+def test_the_text_has_the_run_the_lane_the_assignment_and_the_job() -> None:
+    """As notify_run() writes it."""
+    assert notified_job(f"7 3 1234567 {CHUNK}") == Assignment(7, 1_234_567, 3, 1, 1, CHUNK)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "jobs 1 5", "7 8 1", "7 0", "7 0 ", "0 1", "7 0 1 ", "7 0 1\n", "7 0 1"),
+        *(f"7 0 {2**63} []", f"7 0 {10**300} []", f"{10**300} 0 1 []"),
+    ],
+)
+def test_other_texts_name_no_job(text: str) -> None:
+    """Newer stored functions may send some."""
+    assert notified_job(text) is None

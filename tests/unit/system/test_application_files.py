@@ -1,4 +1,4 @@
-"""The version of an application: a hash of the files that a process has imported."""
+"""The application's files: the version that was imported, and changes."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from txqueue.system.application_files import are_changed, imported_application
+from txqueue.system.application_files import SourceWatch, are_changed, imported_application
 
 SHOW = """
 import sys, {module}
@@ -70,3 +70,35 @@ def test_files_that_have_changed_since(tmp_path: Path) -> None:
 def test_the_first_answer_stays() -> None:
     """A process that was forked after it has what its template imported."""
     assert imported_application("tests") is imported_application("tests")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with some code, and with code of others."""
+    for name in ("app.py", "shop/work.py", ".venv/lib/other.py", "env/pyvenv.cfg", "env/x.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    return tmp_path
+
+
+def test_each_change_is_noticed_once(folder: Path) -> None:
+    """A changed, an added and a removed file."""
+    watch = SourceWatch(folder)
+    assert len(watch) == 2
+    assert watch.changed() == []
+    (folder / "app.py").write_text("x = 1")
+    (folder / "new.py").write_text("")
+    (folder / "shop" / "work.py").unlink()
+    names = [path.relative_to(folder).as_posix() for path in watch.changed()]
+    assert names == ["app.py", "new.py", "shop/work.py"]
+    assert watch.changed() == []
+
+
+def test_code_of_others_is_not_watched(folder: Path) -> None:
+    """Nor files that are not Python."""
+    watch = SourceWatch(folder)
+    (folder / ".venv" / "lib" / "other.py").write_text("x = 1")
+    (folder / "env" / "x.py").write_text("x = 1")
+    (folder / "notes.txt").write_text("x = 1")
+    assert watch.changed() == []

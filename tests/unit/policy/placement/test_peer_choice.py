@@ -1,4 +1,4 @@
-"""How nodes balance work: which node asks which peer, which passes on, and how much."""
+"""What nodes report to their peers, and which work moves to which of them."""
 
 import pytest
 from attrs import evolve
@@ -97,3 +97,12 @@ def test_a_draining_node_shares_out_by_room() -> None:
     assert drain_shares(100, peers) == [Transfer(3, 10), Transfer(2, 5)]
     assert drain_shares(6, [node(4, 10)]) == []
     assert drain_shares(0, peers) == []
+
+
+def test_a_report_arrives_as_it_was_sent() -> None:
+    """The database, not the report, gives the node's identity and capacity."""
+    sent = evolve(NodeReport(1, 1, 10, 25, 20, 15, 5), lag=0.5, memory=7, workers=3, version="1.2")
+    row = {"node_id": 4, "incarnation": 5, "capacity": 6, "state": "alive"}
+    expected = evolve(sent, node_id=4, incarnation=5, capacity=6)
+    assert NodeReport.read(row, sent.as_text()) == expected
+    assert NodeReport.read({**row, "state": "draining"}, sent.as_text()).is_draining
