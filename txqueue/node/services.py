@@ -10,7 +10,7 @@ from txqueue.node.arrival.claimer import Claimer
 from txqueue.node.arrival.notifications import DatabaseNotices, Notifications
 from txqueue.node.arrival.scheduler import ConditionChecks, Scheduler
 from txqueue.node.description import Description
-from txqueue.node.leasing.heartbeats import DatabaseLife, Heartbeats, LeaseKeeper, LeaseProxy
+from txqueue.node.leasing.heartbeats import Heartbeats, LeaseKeeper, LeaseProxy
 from txqueue.node.leasing.reconciliation import Reconciliation
 from txqueue.node.operators import AdminEndpoint, AdminHandlers
 from txqueue.node.peers.handover import Handover
@@ -246,7 +246,7 @@ class Services:
             work_types=[policy_row(cls) for cls in types],
             host=settings.host,
             lease=lease,
-            life=DatabaseLife(functions, workers),
+            workers=workers,
             keeper=keeper,
             lifecycle=lifecycle,
             load_meter=self.description,

@@ -111,47 +111,6 @@ class LeaseKeeper:
             self._expiry.cancel()
 
 
-class DatabaseLife:
-    """Compares each heartbeat's answer with the one before.
-
-    A database that has counted fewer heartbeats than this node has lost some. A standby that was
-    promoted may have lost less than a heartbeat: then it lacks assignments that the node holds. A
-    standby that has lost nothing is no other life, and the node's jobs go on.
-
-    Args:
-        functions: The stored functions.
-        holdings: The jobs that the node holds.
-    """
-
-    def __init__(self, functions: StoredFunctions, holdings: Workers) -> None:
-        self._functions = functions
-        self._holdings = holdings
-        self._beats = 0
-        self._server: str | None = None
-
-    def begin(self) -> None:
-        """Begin a new run, of which the database has counted no heartbeat."""
-        self._beats = 0
-        self._server = None
-
-    async def has_lost(self, incarnation: int, reply: HeartbeatReply) -> bool:
-        """Return whether the database has lost writes of this run since the last answer."""
-        if reply.beats <= self._beats:
-            return True
-        is_elsewhere = self._server not in (None, reply.server)
-        if is_elsewhere and await self._lacks_jobs(incarnation):
-            return True
-        self._beats, self._server = reply.beats, reply.server
-        return False
-
-    async def _lacks_jobs(self, incarnation: int) -> bool:
-        """Return whether the database lacks an assignment of which the node still holds jobs."""
-        held = self._holdings.assignments
-        jobs = await self._functions.jobs_of(incarnation, held)
-        lacking = {*held} - {job.assignment for job in jobs}
-        return not lacking.isdisjoint(self._holdings.assignments)
-
-
 LEAST_PAUSE = 0.05
 
 
@@ -167,7 +126,7 @@ class Heartbeats(Periodic):
         work_types: The node's work types, with their policies.
         host: Identifies the host among hosts; `NO_HOST` to hide it.
         lease: The node's lease.
-        life: Detects that the database has lost writes.
+        workers: Have the jobs that the node holds.
         keeper: Notified when the lease is acquired, renewed or lost.
         lifecycle: Notified when operators drain the node, or another run has taken its name.
         load_meter: Measures the node.
@@ -184,7 +143,7 @@ class Heartbeats(Periodic):
     _work_types: Sequence[Mapping[str, Any]]
     _host: str
     _lease: Lease
-    _life: DatabaseLife
+    _workers: Workers
     _keeper: LeaseKeeper
     _lifecycle: Lifecycle
     _load_meter: Description
@@ -198,6 +157,10 @@ class Heartbeats(Periodic):
         self._next_end: float | None = None
         # When this process registered first, by the database's clock.
         self._since: datetime | None = None
+        # How many heartbeats of this run the database had counted at its last answer, and which
+        # server that was.
+        self._beats = 0
+        self._server: str | None = None
 
     async def step(self) -> float | None:
         """Send a heartbeat, or register the node if it is not registered."""
@@ -239,7 +202,7 @@ class Heartbeats(Periodic):
         )
         identity = Identity(node_id, incarnation)
         self._since = self._since or now
-        self._life.begin()
+        self._beats, self._server = 0, None
         self._lease.note_answer()
         self.log.info(
             "registered as node {name}, incarnation {number}",
@@ -269,7 +232,7 @@ class Heartbeats(Periodic):
         self._lease.note_answer()
         if not reply.owned:
             await self._replaced()
-        elif await self._life.has_lost(self._lease.incarnation, reply):
+        elif await self._has_lost(reply):
             await self._begin_anew(
                 "the database was restored, or a standby has taken over, and lacks what this node"
                 " has written"
@@ -281,6 +244,28 @@ class Heartbeats(Periodic):
                 # Undrained before the database knew that this node stops: it accepts no more jobs.
                 await self._functions.leave(self._lease.incarnation, "draining")
             await self._declare_dead(reply)
+
+    async def _has_lost(self, reply: HeartbeatReply) -> bool:
+        """Return whether the database has lost writes of this run since the last answer.
+
+        A database that has counted fewer heartbeats than this node has lost some. A standby that
+        was promoted may have lost less than a heartbeat: then it lacks assignments that the node
+        holds. A standby that has lost nothing goes on with the node's jobs.
+        """
+        if reply.beats <= self._beats:
+            return True
+        is_elsewhere = self._server not in (None, reply.server)
+        if is_elsewhere and await self._lacks_jobs():
+            return True
+        self._beats, self._server = reply.beats, reply.server
+        return False
+
+    async def _lacks_jobs(self) -> bool:
+        """Return whether the database lacks an assignment of which the node still holds jobs."""
+        held = self._workers.assignments
+        jobs = await self._functions.jobs_of(self._lease.incarnation, held)
+        lacking = {*held} - {job.assignment for job in jobs}
+        return not lacking.isdisjoint(self._workers.assignments)
 
     def _tell(self, reply: HeartbeatReply) -> None:
         has_turned = self._lifecycle.order(drain=reply.state == "draining")

@@ -13,7 +13,7 @@ from tests.fixtures.leftovers import LoggedFailures
 from tests.unit.node.doubles import Loop, Workers, fake, is_rung
 from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import JobKey
-from txqueue.node.leasing.heartbeats import DatabaseLife, Heartbeats, LeaseKeeper
+from txqueue.node.leasing.heartbeats import Heartbeats, LeaseKeeper
 from txqueue.node.state.arrivals import Meters
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Wakeups
@@ -106,7 +106,7 @@ class Around:
             work_types=[],
             host="h",
             lease=self.lease,
-            life=DatabaseLife(cast("StoredFunctions", self.database), fake(self.workers)),
+            workers=fake(self.workers),
             keeper=LeaseKeeper(
                 clock, self.lease, workers=fake(self), credits=fake(self), wakeups=self.wakeups
             ),
