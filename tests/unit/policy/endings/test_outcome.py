@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 from twisted.internet import defer
-from twisted.internet.defer import FirstError
+from twisted.internet.defer import FailureGroup, FirstError
 from twisted.python.failure import Failure
 
 from txqueue import Discard, Fail, Retry, Snooze, Throttled
-from txqueue.errors import InvalidWork, JobFailed, UnknownWorkType, UnreadablePayload
+from txqueue.errors import InvalidWork, JobFailed, Suspended, UnknownWorkType, UnreadablePayload
 from txqueue.model.assignment import JobKey, framed
 from txqueue.model.work_item import NotRead
-from txqueue.policy.endings.outcome import Verdict, error_text, judge, summary_of
+from txqueue.policy.endings.outcome import Verdict, error_text, is_suspension, judge, summary_of
 from txqueue.policy.endings.tracebacks import LONGEST_TRACEBACK
 from txqueue.store.node.outcomes import outcomes_text
 
@@ -260,3 +260,25 @@ def test_a_verdict_has_the_frames_that_failures_at_its_place_share() -> None:
     assert verdict.of(JobKey(9, 7)).frames == verdict.frames
     assert judge(linked, Retry(attempts=1), 0, 0.5).frames is None
     assert judge(ValueError("\0" + "x" * 2000), Retry(attempts=1), 0, 0.5).frames is None
+
+
+WAITS = Suspended("waits")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_one"),
+    [
+        (WAITS, True),
+        (FirstError(Failure(WAITS), 0), True),
+        (FirstError(Failure(ValueError()), 0), False),
+        (FailureGroup([Failure(WAITS), Failure(WAITS)]), True),
+        (FailureGroup([Failure(WAITS), Failure(ValueError())]), False),
+        (BaseExceptionGroup("tasks", [WAITS, BaseExceptionGroup("more", [WAITS])]), True),
+        (BaseExceptionGroup("tasks", [WAITS, ValueError()]), False),
+        (ValueError(), False),
+        (None, False),
+    ],
+)
+def test_a_suspension_is_recognized(error: object, is_one: bool) -> None:
+    """Alone, as the first of several Deferreds, of a race, and in a group without other errors."""
+    assert is_suspension(error) is is_one
