@@ -1,19 +1,15 @@
-"""The picture of the schema: ``python -m tests.db.snapshot`` writes `schema/schema.sql`.
-
-It also writes what the doctor looks for, `schema/objects.txt`.
-"""
+"""What the doctor looks for: ``python -m tests.db.snapshot`` writes `schema/objects.txt`."""
 
 import re
 from pathlib import Path
 from typing import Final
 
-from tests.db.schema_picture import schema_picture
 from txqueue.embedded import EmbeddedServer
 from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.examination.statements import OBJECTS, ROWS
 from txqueue.store.schema.migrations import migrate
 
-SNAPSHOT: Final = Path(__file__).resolve().parents[2] / "schema" / "schema.sql"
+SNAPSHOT: Final = Path(__file__).resolve().parents[2] / "schema" / "objects.txt"
 
 
 def objects(dsn: str) -> list[str]:
@@ -31,12 +27,10 @@ def objects(dsn: str) -> list[str]:
 
 
 def write() -> None:
-    """Migrate an empty database and write the picture of it."""
+    """Migrate an empty database and list what it has."""
     with EmbeddedServer(settings={"fsync": "off"}) as dsn:
         migrate(dsn)
-        SNAPSHOT.write_text(schema_picture(dsn), "utf-8")
-        lines = "".join(f"{line}\n" for line in objects(dsn))
-        SNAPSHOT.with_name("objects.txt").write_text(lines, "utf-8")
+        SNAPSHOT.write_text("".join(f"{line}\n" for line in objects(dsn)), "utf-8")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,7 @@ import pytest
 from psycopg2.extensions import make_dsn, parse_dsn
 
 from tests.db.masters import Master
-from tests.db.schema_picture import schema_picture
-from tests.db.snapshot import SNAPSHOT, objects
+from tests.db.snapshot import objects
 from tests.fixtures.databases import drop_database, execute_apart
 from txqueue import WorkQueue
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused, SchemaMismatch
@@ -56,6 +55,8 @@ CATALOG = """
     union all
     select 'constraint', conrelid::regclass || '.' || conname, pg_get_constraintdef(oid)
       from pg_constraint where connamespace = 'txqueue'::regnamespace
+    union all
+    select 'view', viewname, definition from pg_views where schemaname = 'txqueue'
     union all
     select 'function', proname, pg_get_functiondef(oid) || coalesce(proacl::text, '')
       from pg_proc where pronamespace = 'txqueue'::regnamespace
@@ -161,30 +162,12 @@ def test_a_migration_keeps_the_jobs(node: Master, dsn: str) -> None:
 
 def test_the_snapshot_is_up_to_date(migrated_database: str) -> None:
     """After a change of the schema, run: python -m tests.db.snapshot."""
-    assert schema_picture(migrated_database) == SNAPSHOT.read_text("utf-8")
     assert objects(migrated_database) == needed_objects()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "alter view live_jobs rename column jobs to number",
-        "drop function rotate",
-        "grant select on job to txqueue_enqueue",
-        "grant execute on function rotate to public",
-    ],
-)
-def test_the_picture_shows_a_change(migrated_database: str, change: str) -> None:
-    """Of views, functions and rights."""
-    before = schema_picture(migrated_database)
-    run(migrated_database, f"set search_path = txqueue; {change}")
-    assert before != schema_picture(migrated_database)
 
 
 def test_the_script_makes_what_a_migration_makes(database: str, migrated_database: str) -> None:
     """What `txqueue migrate --sql` prints gives the same schema, comments among it."""
     run(database, schema_sql())
-    assert schema_picture(migrated_database) == schema_picture(database)
     assert catalog(migrated_database) == catalog(database)
     check_database(database)
 
