@@ -88,9 +88,8 @@ begin
 end $$;
 
 -- Stores a job whose row was just deleted as failed if some of its values are lost, as nothing can move them: one
--- damaged job must not stop the jobs before it, its group, or the heartbeats that rescue it. One that has ended
--- keeps its end. What follows from its failure is left for propagate_late_ends() and free_late_groups(), as the
--- caller moves other jobs. Returns whether it was damaged. Callers ask has_large_values() first, which is cheaper.
+-- damaged job must not stop the jobs before it, its group, or the heartbeats that rescue it. Returns whether it was
+-- damaged. Callers ask has_large_values() first, which is cheaper.
 create or replace function txqueue.fail_if_damaged(this job) returns boolean
 language plpgsql volatile
 as $$
@@ -106,14 +105,31 @@ begin
     exception when internal_error or system_error then
         fault := sqlerrm;
     end;
+    return fail_faulty(this, 'its row is damaged', fault);
+end $$;
+
+-- Stores a job with a fault as failed; one that has ended keeps its end. Values that are lost are dropped: its payload
+-- becomes what readable_json() shows of one that is damaged, so that no act runs the job without it. What follows from
+-- its failure is left for propagate_late_ends() and free_late_groups(), as the caller moves other jobs. Returns true:
+-- called in an expression, as a statement would read the whole job.
+create or replace function txqueue.fail_faulty(this job, what text, fault text) returns boolean
+language plpgsql volatile
+as $$
+begin
     if this.state not in ('done', 'failed', 'cancelled') then
         this.state := 'failed';
         this.failed_at := clock_timestamp();
     end if;
     this.waiting_for := null;
     this.finished_at := coalesce(this.finished_at, clock_timestamp());
-    this.error := format('its row is damaged: %s', fault);
-    this := without_values(this, fault);
+    this.error := format('%s: %s', what, fault);
+    if find_damage(this.options, this.payload, this.result, this.progress) is not null then
+        this.payload := jsonb_build_object('txqueue cannot read this', fault);
+        this.options := null;
+        this.result := null;
+        this.progress := null;
+        this.error := this.error || '; its payload was lost';
+    end if;
     this.fingerprint := case when this.state = 'failed' then fingerprint(this.error) end;
     insert into job values (this.*);
     if this.followed is not null then
@@ -124,20 +140,6 @@ begin
         insert into late_group values (this."group");
     end if;
     return true;
-end $$;
-
--- A damaged job without its values, which are lost: its payload becomes what readable_json() shows of one that is damaged,
--- so that no act runs the job without it.
-create or replace function txqueue.without_values(this job, fault text) returns job
-language plpgsql stable
-as $$
-begin
-    this.payload := jsonb_build_object('txqueue cannot read this', fault);
-    this.options := null;
-    this.result := null;
-    this.progress := null;
-    this.error := this.error || '; its payload was lost';
-    return this;
 end $$;
 
 -- Whether values of an unended job may be stored apart from its row, where they can be lost: it looks at sizes, for

@@ -858,12 +858,10 @@ language plpgsql volatile security definer
 as $$
 declare
     place    record;
-    moved    record;
+    this     job;
     fault    text;
     is_found boolean := false;
     failed   bigint[] := '{}';
-    followed bigint[] := '{}';
-    groups   text[] := '{}';
 begin
     for place in
         select false as is_other, state, lane, job_id from job_assigned where incarnation = its_incarnation
@@ -874,30 +872,25 @@ begin
           where queue = any (queues) and waiting_for = 'time' and not_before <= clock_timestamp() order by not_before limit 10000)
         union all
         -- A job that the statement had to move: it follows one that ended, or was of a node that has died.
-        (select true, state, lane, job_id from job as this
-          where state in ('waiting', 'ready', 'assigned') and has_large_values(this) limit 10000)
+        (select true, state, lane, job_id from job
+          where state in ('waiting', 'ready', 'assigned') and has_large_values(job) limit 10000)
     loop
         exit when place.is_other and is_found;
         fault := find_fault(place.state, place.lane, place.job_id, not place.is_other);
         continue when fault is null;
-        moved := fail_unreadable(place.state, place.lane, place.job_id, fault);
-        is_found := is_found or moved.failed is not null and not place.is_other;
-        failed := failed || moved.failed;
-        followed := followed || moved.followed;
-        groups := groups || moved.freed_group;
+        perform from job where state = place.state and lane = place.lane and job_id = place.job_id for update skip locked;
+        continue when not found;
+        perform set_config('queue_rows.are_moved', 'on', true);
+        delete from job where state = place.state and lane = place.lane and job_id = place.job_id returning * into this;
+        is_found := fail_faulty(this, 'it cannot be given to a worker', fault) and (is_found or not place.is_other);
+        failed := failed || this.job_id;
     end loop;
-    failed := array_remove(failed, null);
-    if failed = '{}' then
-        return failed;
-    end if;
-    if array_remove(followed, null) <> '{}' then
-        perform propagate_ends(array_remove(followed, null), 'failed');
-    end if;
-    if has_waiting_clients() then
-        perform notify_ended_jobs(array_to_string(failed, ','));
-    end if;
-    if array_remove(groups, null) <> '{}' then
-        perform free_groups(array_remove(groups, null));
+    if failed <> '{}' then
+        perform propagate_late_ends();
+        perform free_late_groups();
+        if has_waiting_clients() then
+            perform notify_ended_jobs(array_to_string(failed, ','));
+        end if;
     end if;
     return failed;
 end $$;
@@ -917,40 +910,6 @@ begin
     return null;
 exception when data_exception or internal_error or program_limit_exceeded or system_error then
     return sqlerrm;
-end $$;
-
--- Moves a job that cannot be given to a worker to the failed ones, for set_aside(), which does what follows from
--- that. Values that cannot be read are dropped. Returns nothing if another session has locked or moved it.
-create or replace function txqueue.fail_unreadable(
-    its_state job_state, its_lane smallint, its_id bigint, fault text,
-    out failed bigint, out followed bigint, out freed_group text)
-language plpgsql volatile
-as $$
-declare
-    this job;
-begin
-    perform from job where state = its_state and lane = its_lane and job_id = its_id for update skip locked;
-    if not found then
-        return;
-    end if;
-    perform set_config('queue_rows.are_moved', 'on', true);
-    delete from job where state = its_state and lane = its_lane and job_id = its_id returning * into this;
-    this.state := 'failed';
-    this.waiting_for := null;
-    this.finished_at := clock_timestamp();
-    this.failed_at := this.finished_at;
-    this.error := format('it cannot be given to a worker: %s', fault);
-    this.fingerprint := fingerprint(this.error);
-    begin
-        insert into job values (this.*);
-    exception when internal_error or system_error then
-        this := without_values(this, fault);
-        insert into job values (this.*);
-    end;
-    delete from group_hold where job_id = its_id;
-    failed := its_id;
-    followed := case when this.followed is not null then its_id end;
-    freed_group := this."group";
 end $$;
 
 -- The largest weight of jobs that can start on a node beside a reserve once others have ended: its claims pass over

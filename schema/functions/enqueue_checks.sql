@@ -173,13 +173,22 @@ language plpgsql volatile
 as $$
 declare
     broken text := find_broken_option(options);
+    known  constant text[] := known_options();
+    wrong  text;
 begin
+    if broken = 'unknown' then
+        select left(min(key), 200) into wrong from jsonb_object_keys(options) as key where key <> all (known);
+        return refuse(format('there is no option %s', wrong), case
+            when wrong = any ('{queue,priority,weight,not_before,not_after,group,tenant,unique,unique_mode}')
+                then 'pass it as an argument of its own, not among the options'
+            -- The last three are those of schedules.
+            else 'use ' || array_to_string(trim_array(known, 3), ', ') end);
+    end if;
     return case broken
         when 'options' then refuse('options is not a JSON object', 'pass an object, or null for none')
         when 'size' then refuse('the options are longer than 65536 bytes', 'put data into the payload')
         when 'reserved' then refuse('parents, after, after_any_end, grouped and left are not options that can be given',
                                     'leave them out; pass after as an argument of its own')
-        when 'unknown' then refuse_unknown_option(options)
         when 'timeout' then refuse('timeout is not within 0 and ten years of seconds',
                                    'give seconds above 0 as a number, or leave it out')
         when 'attempts' then refuse('attempts is not a whole number from 1 to 32767', 'give how many runs the job gets in all')
@@ -190,24 +199,6 @@ begin
                                 'name each with 1 to 50 letters, digits, _ . or -, as in {"campaign": "spring"}')
         else refuse(format('%s is neither true nor false', broken), 'give true or false, or leave it out')
     end;
-end $$;
-
--- Raises the error of options of which one has a name that no option has.
-create or replace function txqueue.refuse_unknown_option(options jsonb) returns text
-language plpgsql volatile
-as $$
-declare
-    known constant text[] := known_options();
-    -- The last three are those of schedules.
-    shown constant text[] := trim_array(known, 3);
-    arguments constant text[] := array['queue', 'priority', 'weight', 'not_before', 'not_after', 'group', 'tenant', 'unique',
-                                       'unique_mode'];
-    wrong constant text := (select left(min(key), 200) from jsonb_object_keys(options) as key
-                             where key <> all (known));
-begin
-    return refuse(format('there is no option %s', wrong),
-                  case when wrong = any (arguments) then 'pass it as an argument of its own, not among the options'
-                       else 'use ' || array_to_string(shown, ', ') end);
 end $$;
 
 -- Whether a payload is a JSON object that breaks no rule, as those about its size and digits hold for all so short.

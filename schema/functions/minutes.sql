@@ -160,8 +160,6 @@ as $$
                percentile_cont(0.5) within group (order by took) as run_p50,
                percentile_cont(0.95) within group (order by took) as run_p95
           from ended group by ended.queue, ended.work_type
-    ), failures as (
-        select each.queue, each.work_type, each.failed from minute_failures(since) as each
     ), live as (
         select job.queue, job.work_type, count(*) filter (where state = 'waiting') as waiting,
                count(*) filter (where state = 'ready') as ready, count(*) filter (where state = 'assigned') as assigned
@@ -174,7 +172,7 @@ as $$
            sums.wait_p50, sums.wait_p95, sums.run_p50, sums.run_p95,
            case when not is_large then coalesce(live.waiting, 0) end, case when not is_large then coalesce(live.ready, 0) end,
            case when not is_large then coalesce(live.assigned, 0) end
-      from sums full join failures using (queue, work_type) full join live using (queue, work_type) cross join scale
+      from sums full join minute_failures(since) as failures using (queue, work_type) full join live using (queue, work_type) cross join scale
 $$;
 
 -- How many attempts of each queue and work type have failed since a moment of today, also of jobs that are done by

@@ -164,7 +164,9 @@ $$;
 -- [[assignment, job_id, who], ...], the other nodes of its host, as [[incarnation, pid], ...], in how
 -- many seconds it may rescue the first of the nodes next to it, its place, from 0, among the so many nodes
 -- that have room and serve the same queues and types (the place is null if it has no room), how many jobs it
--- rescued, how many nodes live, how many heartbeats its row has counted, the server_identity(), and the runs that it must end, in the form of cancels, and what look_around() sees.
+-- rescued, how many nodes live, how many heartbeats its row has counted, the server and its timeline, which
+-- are the same until a standby is promoted or the database moves to another server, the runs that it must end, in the form
+-- of cancels, and what look_around() sees.
 -- Of more than eight nodes only about eight a round do what concerns all, and those that find a node next to them dead.
 create or replace function txqueue.heartbeat(
     its_incarnation integer, its_load double precision, its_report jsonb default '{}',
@@ -188,7 +190,11 @@ begin
     returning node.state, node.queues, node.work_types, node.beats into own;
     owned := found;
     beats := own.beats;
-    server := server_identity();
+    -- What the owner of the schema may not read is left out.
+    if has_function_privilege('pg_control_system()', 'execute') then
+        server := (pg_control_system()).system_identifier;
+    end if;
+    server := concat_ws('/', server, left(pg_walfile_name(pg_current_wal_lsn()), 8));
     its_state := own.state;
     next_end := first_end(its_incarnation);
     nodes := (select count(*) from node_info where state in ('alive', 'draining'));
@@ -237,20 +243,6 @@ begin
         -- There may be more jobs, for a separate transaction.
         next_end := 0;
     end if;
-end $$;
-
--- The server and its timeline: the same until a standby is promoted, or the database moves to another server.
--- Parts that the owner of the schema may not read are left out.
-create or replace function txqueue.server_identity() returns text
-language plpgsql volatile
-as $$
-declare
-    its_system text;
-begin
-    if has_function_privilege('pg_control_system()', 'execute') then
-        its_system := (pg_control_system()).system_identifier;
-    end if;
-    return concat_ws('/', its_system, left(pg_walfile_name(pg_current_wal_lsn()), 8));
 end $$;
 
 -- In how many seconds a node may rescue the first of the nodes next to it, the eight before it and the eight

@@ -421,7 +421,7 @@ begin
         if ended = 'done' and has_signals() then
             delete from job_signal where job_id = any (ids);
         end if;
-        perform start_cooldowns(ids, ended);
+        perform start_cooldowns(ids);
         freed := least(freed, pass_on_unique_keys(ids));
         heirs := unblock_children(ids, ended, locked);
         freed := least(freed, heirs.freed);

@@ -550,7 +550,7 @@ end $$;
 
 -- Starts the cool-downs whose jobs have ended, with any outcome. A schedule that another session holds, perhaps an
 -- application, is left for propagate_late_ends(), as no completion waits for it.
-create or replace function txqueue.start_cooldowns(ids bigint[], ended text) returns boolean
+create or replace function txqueue.start_cooldowns(ids bigint[]) returns void
 language plpgsql volatile
 set enable_seqscan = off
 as $$
@@ -562,7 +562,6 @@ begin
      where schedule_id = any (free);
     perform note_late_ends(array(
         select last_job from schedule where kind = 'cooldown' and last_job = any (ids) and schedule_id <> all (free)));
-    return false;
 end $$;
 
 -- From when a cool-down counts as its job has ended: now, or when the last run of that job was started.

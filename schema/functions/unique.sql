@@ -97,18 +97,17 @@ create or replace function txqueue.enqueue_related(
 language plpgsql volatile
 as $$
 begin
-    if jsonb_typeof(coalesce(this.options, '{}')) <> 'object' then
-        perform refuse('options is not a JSON object', 'pass an object, or null for none');
-    end if;
     if key is not null and after is not null then
         perform refuse('a job with a unique key cannot wait for others',
                        'leave out unique, or enqueue it from the last of the others');
-    end if;
-    if key is null and mode is not null then
+    elsif key is null and mode is not null then
         perform refuse_keyless();
-    end if;
-    if after is null and after_any_end is not null then
+    elsif after is null and after_any_end is not null then
         perform refuse('after_any_end without after', 'pass the jobs as after');
+    elsif length(key) not between 1 and 1000 then
+        perform refuse('a unique key must have 1 to 1000 characters', 'pass a shorter key, or null for none');
+    elsif mode not in ('keep', 'replace', 'again', 'reject', 'once') then
+        perform refuse('there is no such unique_mode', 'use keep, replace, again, reject or once');
     end if;
     if after is not null then
         return enqueue_child(this, after, coalesce(after_any_end, false));
@@ -128,11 +127,29 @@ create or replace function txqueue.enqueue_remembered(this job, its_key text, mo
 language plpgsql volatile
 as $$
 declare
-    moment   timestamptz := check_as_of(this.options, mode);
-    patience interval := check_once_for(this.options, mode);
+    moment   timestamptz;
+    patience interval;
     its_id   bigint;
 begin
-    perform check_unique(its_key, mode);
+    if this.options ? 'as_of' then
+        if mode not in ('replace', 'again') then
+            perform refuse('as_of says which of two jobs is newer', 'pass replace or again as unique_mode, or leave as_of out');
+        end if;
+        if is_input(this.options ->> 'as_of', 'timestamptz'::regtype) then
+            moment := (this.options ->> 'as_of')::timestamptz;
+        end if;
+        if moment is null or not isfinite(moment) then
+            perform refuse('as_of is no moment', 'pass one in ISO 8601 with an offset, as text');
+        end if;
+    end if;
+    if this.options ? 'once_for' then
+        if mode <> 'once' then
+            perform refuse('once_for is for unique_mode once', 'pass that, or leave once_for out');
+        elsif jsonb_typeof(this.options -> 'once_for') <> 'number' or (this.options ->> 'once_for')::numeric not between 0 and 315360000 then
+            perform refuse('once_for is not within 0 and ten years of seconds', 'give seconds as a number, or leave it out to remember without end');
+        end if;
+        patience := make_interval(secs => (this.options ->> 'once_for')::double precision);
+    end if;
     insert into seen_key as seen (work_type, key, job_id, as_of) values (this.work_type, its_key, this.job_id, moment)
     on conflict (work_type, key) do update
        set job_id = excluded.job_id, as_of = coalesce(excluded.as_of, seen.as_of), at = excluded.at
@@ -145,56 +162,6 @@ begin
         update seen_key set job_id = its_id where work_type = this.work_type and key = its_key;
     end if;
     return its_id;
-end $$;
-
--- The as_of moment in a job's options; null without one.
-create or replace function txqueue.check_as_of(options jsonb, mode text) returns timestamptz
-language plpgsql volatile
-as $$
-declare
-    moment timestamptz;
-begin
-    if not coalesce(options, '{}') ? 'as_of' then
-        return null;
-    elsif mode not in ('replace', 'again') then
-        perform refuse('as_of says which of two jobs is newer', 'pass replace or again as unique_mode, or leave as_of out');
-    end if;
-    begin
-        moment := (options ->> 'as_of')::timestamptz;
-    exception when others then
-        moment := null;
-    end;
-    if moment is null or not isfinite(moment) then
-        perform refuse('as_of is no moment', 'pass one in ISO 8601 with an offset, as text');
-    end if;
-    return moment;
-end $$;
-
--- For how long a key is remembered in mode once; null if the options have no limit.
-create or replace function txqueue.check_once_for(options jsonb, mode text) returns interval
-language plpgsql volatile
-as $$
-begin
-    if not coalesce(options, '{}') ? 'once_for' then
-        return null;
-    elsif mode <> 'once' then
-        perform refuse('once_for is for unique_mode once', 'pass that, or leave once_for out');
-    elsif jsonb_typeof(options -> 'once_for') <> 'number' or (options ->> 'once_for')::numeric not between 0 and 315360000 then
-        perform refuse('once_for is not within 0 and ten years of seconds', 'give seconds as a number, or leave it out to remember without end');
-    end if;
-    return make_interval(secs => (options ->> 'once_for')::double precision);
-end $$;
-
--- Refuses an invalid unique key or mode.
-create or replace function txqueue.check_unique(key text, mode text) returns void
-language plpgsql volatile
-as $$
-begin
-    if length(key) not between 1 and 1000 then
-        perform refuse('a unique key must have 1 to 1000 characters', 'pass a shorter key, or null for none');
-    elsif mode not in ('keep', 'replace', 'again', 'reject', 'once') then
-        perform refuse('there is no such unique_mode', 'use keep, replace, again, reject or once');
-    end if;
 end $$;
 
 -- Enqueues a job with a unique key unless another unended job of its work type holds the key. In that case
@@ -220,7 +187,6 @@ declare
     other job;
     ending constant text := current_setting('txqueue.ending_job', true);
 begin
-    perform check_unique(its_key, mode);
     this.options := coalesce(this.options, '{}') || jsonb_build_object('unique', its_key);
     this.followed := 0;
     loop
@@ -235,7 +201,9 @@ begin
             if found and other.state = 'assigned' and held.next_id is null and held.job_id::text = ending then
                 mode := 'again';
             elsif found and mode = 'reject' then
-                perform refuse_duplicate(this.work_type, held.job_id);
+                raise exception using errcode = 'TXQ03',
+                    message = format('job %s of %s has the same unique key', held.job_id, this.work_type),
+                    hint = 'enqueue it when that one has ended, or with another unique_mode';
             elsif found then
                 return coalesce(held.next_id, held.job_id);
             end if;
@@ -274,15 +242,6 @@ begin
             return other.job_id;
         end if;
     end loop;
-end $$;
-
--- Refuses a job because another holds its unique key, with an error of its own.
-create or replace function txqueue.refuse_duplicate(its_work_type text, holder bigint) returns void
-language plpgsql volatile
-as $$
-begin
-    raise exception using errcode = 'TXQ03', message = format('job %s of %s has the same unique key', holder, its_work_type),
-        hint = 'enqueue it when that one has ended, or with another unique_mode';
 end $$;
 
 -- Whether a long transaction may change a job's payload without making other sessions wait for its row.

@@ -346,13 +346,12 @@ declare
     again   text[] := '{}';
     lost    text[] := '{}';
 begin
-    perform from job_assigned as job
-      where job.job_id = its_job_id and job.assignment = its_assignment and job.incarnation = its_incarnation
-        for key share;
-    if not found then
-        return false;
-    end if;
-    delete from workset_part where part_id = its_part and job_id = its_job_id returning * into this;
+    with held as (
+        select from job_assigned as job
+         where job.job_id = its_job_id and job.assignment = its_assignment and job.incarnation = its_incarnation
+           for key share
+    )
+    delete from workset_part where part_id = its_part and job_id = its_job_id and exists (select from held) returning * into this;
     if not found then
         return false;
     end if;
@@ -426,13 +425,12 @@ as $$
 declare
     this workset_part;
 begin
-    perform from job_assigned as job
-      where job.job_id = its_job_id and job.assignment = its_assignment and job.incarnation = its_incarnation
-        for key share;
-    if not found then
-        return false;
-    end if;
-    delete from workset_part where part_id = its_part and job_id = its_job_id returning * into this;
+    with held as (
+        select from job_assigned as job
+         where job.job_id = its_job_id and job.assignment = its_assignment and job.incarnation = its_incarnation
+           for key share
+    )
+    delete from workset_part where part_id = its_part and job_id = its_job_id and exists (select from held) returning * into this;
     if not found then
         return false;
     end if;

@@ -189,9 +189,3 @@ def test_a_type_that_none_has_published_in_a_queue_that_none_serves(
     checks = {each["check"]: each["findings"] for each in printed("doctor")["checks"]}
     assert "has ever registered the work type no.such" in str(checks["unknown-work-types"])
     assert "serves the queue far off" in str(checks["unserved-queues"])
-
-
-def test_a_full_queue_names_itself_for_a_shell(node: Master) -> None:
-    """The hint is a command for it."""
-    with pytest.raises(Exception, match=r"limit queue 'it'\"'\"'s' --backlog N"):
-        node.value("select txqueue.refuse_full_queue('it''s')")

@@ -46,12 +46,6 @@ def test_an_option_that_no_worker_could_obey_is_refused(
     assert node.states() == {}
 
 
-def test_a_weight_that_sums_could_not_hold_is_refused(node: Master) -> None:
-    """With the range that there is."""
-    with pytest.raises(psycopg2.Error, match="weight 2147483647 is not within 1 to 1000000"):
-        node.enqueue({"weight": 2147483647})
-
-
 def test_the_payload_limit_counts_text_not_what_is_stored(node: Master) -> None:
     """A payload that compresses well, and one whose text is longer than its parts."""
     node.cursor.execute("create table public.app (payload jsonb)")
@@ -91,20 +85,3 @@ def test_options_count_towards_what_a_claim_takes(node: Master) -> None:
     """Of a thousand jobs with long options a claim takes some."""
     node.enqueue(*[{"options": {"created_by": "x" * 60_000}} for _ in range(200)])
     assert 0 < len(node.claimed_ids()) < 100
-
-
-def test_as_many_runs_as_can_be_counted_end_a_job_and_no_other(node: Master) -> None:
-    """The ledger writes the endings of both; the count stays where it is."""
-    spent, other = node.enqueue({}, {})
-    node.cursor.execute("update txqueue.job set attempt = 32767 where job_id = %s", (spent,))
-    (chunk,) = node.claim()
-    said = [
-        {"job_id": each, "assignment": chunk.assignment, "outcome": "retry", "delay": 0}
-        for each in (spent, other)
-    ]
-    settled = node.value(
-        "select settled from txqueue.settle(%s, %s)", node.incarnation, json.dumps(said)
-    )
-    assert sorted(settled) == [spent, other]
-    (again, *_) = node.claim()
-    assert node.complete(again) == len(again.ids)

@@ -30,15 +30,6 @@ def test_each_done_job_of_a_minute_counts_once_by_its_wait(node: Master) -> None
     assert waits(node) == {}
 
 
-def test_one_node_measures_a_minute_for_all(node: Master, other: Master) -> None:
-    """The others get nothing, so that sums over the nodes count each job once."""
-    waits(node)
-    node.cursor.execute(LATER)
-    done(node, 5)
-    assert waits(other) != {}
-    assert waits(node) == {}
-
-
 def test_of_a_minute_with_very_many_jobs_the_last_stand_for_all(node: Master) -> None:
     """Only the last pages of the day are read."""
     waits(node)

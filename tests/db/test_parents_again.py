@@ -83,20 +83,3 @@ def test_a_batch_waits_for_a_job_that_runs_again(node: Master, dsn: str) -> None
     retry(node, first)
     end(node, "done", first)
     assert batch(node, dsn, callback) == {"jobs": 2, "done": 2, "failed": 0, "left": 0}
-
-
-def postpone(node: Master, seconds: float = 7200) -> None:
-    """Postpone the failures of the one kind that there is."""
-    kind = node.value("select fingerprint from txqueue.job_failed")
-    node.value("select postponed from txqueue.postpone_failures(%s, 'ann', %s)", kind, seconds)
-
-
-def test_a_request_of_a_former_run_does_not_cancel_a_postponed_job(node: Master) -> None:
-    """It was asked for a run that has failed by itself since."""
-    (job_id,) = node.enqueue({})
-    (chunk,) = node.claim()
-    node.value("select requested from txqueue.cancel(%s, 'ann')", [job_id])
-    node.settle(chunk, "failed", error="its own")
-    postpone(node)
-    node.value("select owned from txqueue.heartbeat(%s, 0)", node.incarnation)
-    assert node.waiting("time") == [job_id]

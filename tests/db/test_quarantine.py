@@ -136,19 +136,6 @@ def test_suspects_are_taken_ten_at_a_time_and_then_alone(node: Master) -> None:
     assert one.ids == ids[:1]
 
 
-def test_one_worker_is_given_what_ranks_before_a_suspect(node: Master) -> None:
-    """It has a process for either, and urgent jobs are not to wait for suspects."""
-    suspects = node.enqueue({}, {})
-    for _ in range(2):
-        die(node)
-    urgent = node.enqueue({"priority": 9})
-    after = node.enqueue({"priority": 0})
-    first = node.take(workers=1)
-    assert first.ids[:1] == urgent
-    assert set(first.ids) <= {*urgent, *after}
-    assert node.take(workers=1).ids == suspects
-
-
 def test_suspicion_is_lifted_once_the_one_that_kills_is_found(node: Master) -> None:
     """And from what came to an end of its own."""
     poison, *innocents = node.enqueue({}, {}, {})

@@ -106,7 +106,7 @@ INSIDE = [
     "select txqueue.cancel_jobs('{}', '{}', '{}', true)",
     "select txqueue.lock_control('queue', 'absent')",
     "select txqueue.note_action('ann', 'pause', 'queue mail')",
-    "select txqueue.start_cooldowns('{}', 'done')",
+    "select txqueue.start_cooldowns('{}')",
     "select txqueue.enqueue_runs('[]')",
 ]
 

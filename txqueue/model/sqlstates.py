@@ -15,7 +15,7 @@ from txqueue.errors import (
 IN_FAILED_TRANSACTION = "25P02"
 READ_ONLY = "25006"
 LOCK_NOT_AVAILABLE = "55P03"
-# Raised by refuse(), refuse_full_queue(), refuse_duplicate(), complete_one() and write_step().
+# Raised by refuse(), refuse_full_queue(), enqueue_unique(), complete_one() and write_step().
 _REFUSALS: dict[str | None, type[TxqueueError]] = {
     "TXQ01": Refused,
     "TXQ02": QueueFull,
