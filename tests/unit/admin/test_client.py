@@ -101,17 +101,6 @@ def test_many_jobs_are_acted_on_some_at_a_time() -> None:
     assert result_of(pump, admin.cancel([])).cancelled == []
 
 
-def test_a_long_document_comes_whole() -> None:
-    """Longer than a value of AMP."""
-    text = "x" * 200_000
-
-    def job(job_id: int) -> dict[str, str]:
-        return {"job": f'{{"job_id": {job_id}, "payload": "{text}"}}'}
-
-    admin, pump = speaking_with({wire.GetJob: job})
-    assert result_of(pump, admin.job(7)) == {"job_id": 7, "payload": text}
-
-
 def test_a_refusal_is_raised() -> None:
     """With the line that the node said."""
 

@@ -49,6 +49,8 @@ def test_a_log_is_text_unless_something_else_is_chosen(tmp_path: Path) -> None:
     """Its lines and those of the workers name the node."""
     choose(None, tmp_path, dict(FOREGROUND), TXQUEUE_NAME="web-1")
     assert (os.environ[VARIABLE], os.environ[NODE_VARIABLE]) == ("text", "web-1")
+    choose("json", tmp_path)
+    assert os.environ[VARIABLE] == "json"
 
 
 def test_another_observer_gets_the_lines_of_workers_as_events(
@@ -65,17 +67,6 @@ def test_another_observer_gets_the_lines_of_workers_as_events(
     RELAY.write("one\ntwo\n")
     globalLogPublisher.removeObserver(observe)
     assert [formatEvent(event) for event in events] == ["one", "two"]
-
-
-def test_a_flag_comes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
-    """Workers learn the choice by the environment, whatever it came from."""
-    (tmp_path / "txqueue.toml").write_text('log_format = "json"')
-    choose(None, tmp_path)
-    assert os.environ[VARIABLE] == "json"
-    choose(None, tmp_path, **{VARIABLE: "text"})
-    assert os.environ[VARIABLE] == "text"
-    choose("json", tmp_path, **{VARIABLE: "text"})
-    assert os.environ[VARIABLE] == "json"
 
 
 @pytest.mark.parametrize(
