@@ -15,6 +15,7 @@ from txqueue.policy.findings.status import (
     named_nodes,
     queues,
     unfamiliar,
+    unknown_name,
     work_types,
     worker_state,
 )
@@ -369,3 +370,25 @@ def test_a_dead_node_stands_for_what_only_it_had_and_one_warning_for_many_of_its
     found = warned(live_of(row("default", "ready", 1), *many), dead, node("b", queues=["other"]))
     groups = [(kinds([first])[0], len(others)) for first, others in by_cause(found, [dead])]
     assert groups == [(("dead_node", "a"), 1), (("failed_jobs", "type 0"), 3)]
+
+
+def test_the_nearest_come_first_and_the_rest_is_counted() -> None:
+    """By their likeness, not by the alphabet."""
+    known = ["a", "b", "c", "d", "e", "reports", "mail"]
+    said = unknown_name("queue", "report", known, is_all=True)
+    assert said is not None
+    assert said.startswith("No live job, node or limit has the queue report; there are reports, ")
+    assert said.endswith(" and 2 more.")
+    said = unknown_name("queue", "report", known, is_all=False)
+    assert said is not None
+    assert said.endswith(" and at least 2 more.")
+
+
+def test_a_name_that_exists_is_not_said() -> None:
+    """The list is empty for another reason."""
+    assert unknown_name("group", "g", ["g"], is_all=True) is None
+
+
+def test_nothing_of_the_kind() -> None:
+    """There is nothing to choose from."""
+    assert unknown_name("node", "n", [], is_all=True) == "No node has the name n; there is no node."

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
-from txqueue.policy.findings import host, nodes, schema, server, work
+from txqueue.policy.findings import nodes, schema, server, work
 from txqueue.policy.findings.finding import Check, Facts, Finding, Severity, Unread, is_warning
 
 TOPICS: Final[Mapping[str, Sequence[Check]]] = {
@@ -18,8 +18,8 @@ TOPICS: Final[Mapping[str, Sequence[Check]]] = {
     "privileges": schema.PRIVILEGES.checks,
     "horizon": server.HORIZON.checks,
     "nodes": nodes.NODES.checks,
-    "work": [*work.WORK.checks, *host.WORK.checks],
-    "files": host.FILES.checks,
+    "work": [*work.WORK.checks, *nodes.HOST.checks],
+    "files": nodes.FILES.checks,
 }
 """The checks of each topic, in the order in which they are shown."""
 
