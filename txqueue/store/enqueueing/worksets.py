@@ -36,23 +36,6 @@ _KEY = """
      where class.oid = to_regclass(%s) and its.attname = %s"""
 
 
-@frozen
-class NewParts:
-    """The next rows, divided into parts.
-
-    Attributes:
-        firsts: The first key of each part.
-        lasts: The last key of each part.
-        counts: How many rows each part has.
-        is_all: Whether no row is left.
-    """
-
-    firsts: list[str]
-    lasts: list[str]
-    counts: list[int]
-    is_all: bool
-
-
 class ApplicationTable:
     """The table whose rows are the items of a class.
 
@@ -116,8 +99,12 @@ class ApplicationTable:
             )
         return bool(is_given), bool(is_unique)
 
-    async def cut(self, cut_to: str | None) -> NewParts:
+    async def cut(self, cut_to: str | None) -> tuple[list[str], list[str], list[int], bool]:
         """Divide the next rows beyond a key into parts; without a key, the first rows.
+
+        Returns:
+            The first key of each part, the last keys, how many rows they have, and whether no row
+            is left.
 
         Raises:
             Refused: When several rows have the same key. Those that come later than the check at
@@ -144,7 +131,7 @@ class ApplicationTable:
         if any(row[3] for row in parts):
             raise self._not_unique()
         firsts, lasts, counts = ([row[column] for row in parts] for column in range(3))
-        return NewParts(firsts, lasts, counts, is_all=sum(counts) < AHEAD * batch)
+        return firsts, lasts, counts, sum(counts) < AHEAD * batch
 
     async def rows(
         self, first: str | None, last: str | None, keys: Sequence[str] | None
@@ -454,10 +441,10 @@ class Parts:
             is_cut, cut_to = rows[0]
             if is_cut is None or is_cut:
                 return None if is_cut is None else False
-            cut = await ApplicationTable(self.cls, connection.query).cut(cut_to)
+            parts = await ApplicationTable(self.cls, connection.query).cut(cut_to)
             await connection.query(
                 f"select {self.schema}.add_parts(its_name => %s, firsts => %s::text[],"
                 " lasts => %s::text[], counts => %s::integer[], is_all => %s)",
-                (self.cls.workset, cut.firsts, cut.lasts, cut.counts, cut.is_all),
+                (self.cls.workset, *parts),
             )
         return True
