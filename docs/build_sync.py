@@ -3,7 +3,7 @@
     python docs/build_sync.py
 
 Edit txqueue/aio, then run it again. What the two queues do differently is written by hand, in
-`environment.py` and `waiting.py` of each. A test holds the files against what this makes.
+`environment.py` of each. A test holds the files against what this makes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ __all__ = ["MODULES", "TARGET", "generated"]
 ROOT: Final = Path(__file__).resolve().parent.parent
 SOURCE: Final = ROOT / "txqueue" / "aio"
 TARGET: Final = ROOT / "txqueue" / "sync"
-MODULES: Final = ("connections", "queue", "transaction")
+MODULES: Final = ("queue", "transaction")
 
 # Lines about calls that are not awaited.
 _DROPPED: Final = re.compile(r"@awaited|import .*\bawaited\b")
 # In this order, as they stand in the source.
 _TEXTS: Final[Mapping[str, str]] = {
-    "connections of asyncio": "connections of threads",
     "programs that run asyncio": "scripts, threads and web servers that block",
     "A transaction of an asyncio program": "A transaction of a program that blocks",
     "for them; made by `connect`, for one event loop": "for them, for all threads of a process",

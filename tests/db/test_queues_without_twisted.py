@@ -463,14 +463,6 @@ def test_a_job_that_is_not_committed_is_named_as_such(dsn: str) -> None:
             await txn.execute("commit")
 
     in_loop(test())
-    with sync.Queue.connect(dsn) as queue:
-        with queue.transaction() as txn:
-            job_id = txn.enqueue(Note())
-            with pytest.raises(JobNotFound, match="has not committed"):
-                queue.wait(job_id)
-        assert queue.job(job_id).id == job_id
-        with pytest.raises(TransactionMisused, match="has ended"):
-            txn.enqueue(Note())
 
 
 POOLS: Final = [{}, {"autocommit": True, "prepare_threshold": None}]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from asyncio import Semaphore
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -11,17 +13,29 @@ from psycopg import AsyncConnection, AsyncCursor
 from psycopg.rows import dict_row
 
 from txqueue.adapters import psycopg as adapter
-from txqueue.aio.connections import AsyncConnections
-from txqueue.aio.environment import AsyncHome, aside, ended_in_time, to_the_end
+from txqueue.aio.environment import (
+    AsyncEndWaiter,
+    AsyncHome,
+    acquired,
+    aside,
+    ended_in_time,
+    to_the_end,
+)
 from txqueue.aio.transaction import AsyncTransaction
-from txqueue.aio.waiting import AsyncEndWaiter
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.job import Job, job_number, wait_limit
 from txqueue.model.operator_acts import Cancelled
 from txqueue.model.work_item import WorkItem
 from txqueue.standalone.requests import Call, Target, cancelled, retried, target_of
-from txqueue.standalone.sessions import answered, lending, read_all_moments
+from txqueue.standalone.sessions import (
+    IdleConnections,
+    answered,
+    connecting,
+    lending,
+    read_all_moments,
+)
 from txqueue.standalone.transactions import IS_IN_TRANSACTION
+from txqueue.store.driver.shared_errors import none_free
 from txqueue.store.enqueueing.encryption import missing, result_of
 from txqueue.store.enqueueing.portable_calls import Receiver
 from txqueue.store.inquiries.inquiry import Inquiry, Rows, aanswer, ensure_version
@@ -37,6 +51,41 @@ if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
 
 T = TypeVar("T")
+
+
+class AsyncConnections(IdleConnections[AsyncConnection[Any]]):
+    """A few connections, opened when first needed, and replaced when they are lost.
+
+    Args:
+        target: Where to connect, and how long a caller waits while all connections are in use.
+    """
+
+    def __init__(self, target: Target) -> None:
+        super().__init__()
+        self._target = target
+        self._turn = Semaphore(target.connections)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
+        """Lend a connection; callers beyond the size wait for one.
+
+        Raises:
+            DatabaseUnavailable: When no connection can be made, or they are closed.
+        """
+        if not await acquired(self._turn, self._target.connection_wait):
+            raise none_free(self._target.connection_wait, self._target.connections)
+        try:
+            connection, opened_at = self.take() or await self._opened()
+            try:
+                yield connection
+            finally:
+                self.put_back(connection, opened_at)
+        finally:
+            self._turn.release()
+
+    async def _opened(self) -> tuple[AsyncConnection[Any], float]:
+        with connecting(self._target.dsn, "txqueue client") as parameters:
+            return await AsyncConnection.connect(**parameters), time.monotonic()
 
 
 class Queue:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from threading import Semaphore
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from psycopg import Connection, Cursor
@@ -17,8 +19,15 @@ from txqueue.model.job import Job, job_number, wait_limit
 from txqueue.model.operator_acts import Cancelled
 from txqueue.model.work_item import WorkItem
 from txqueue.standalone.requests import Call, Target, cancelled, retried, target_of
-from txqueue.standalone.sessions import answered, lending, read_all_moments
+from txqueue.standalone.sessions import (
+    IdleConnections,
+    answered,
+    connecting,
+    lending,
+    read_all_moments,
+)
 from txqueue.standalone.transactions import IS_IN_TRANSACTION
+from txqueue.store.driver.shared_errors import none_free
 from txqueue.store.enqueueing.encryption import missing, result_of
 from txqueue.store.enqueueing.portable_calls import Receiver
 from txqueue.store.inquiries.inquiry import Inquiry, Rows, answer, ensure_version
@@ -29,15 +38,55 @@ from txqueue.store.inquiries.jobs import (
     read_archived,
     with_attempts,
 )
-from txqueue.sync.connections import BlockingConnections
-from txqueue.sync.environment import BlockingHome, aside, ended_in_time, to_the_end
+from txqueue.sync.environment import (
+    BlockingEndWaiter,
+    BlockingHome,
+    acquired,
+    aside,
+    ended_in_time,
+    to_the_end,
+)
 from txqueue.sync.transaction import BlockingTransaction
-from txqueue.sync.waiting import BlockingEndWaiter
 
 if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
 
 T = TypeVar("T")
+
+
+class BlockingConnections(IdleConnections[Connection[Any]]):
+    """A few connections, opened when first needed, and replaced when they are lost.
+
+    Args:
+        target: Where to connect, and how long a caller waits while all connections are in use.
+    """
+
+    def __init__(self, target: Target) -> None:
+        super().__init__()
+        self._target = target
+        self._turn = Semaphore(target.connections)
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection[Any]]:
+        """Lend a connection; callers beyond the size wait for one.
+
+        Raises:
+            DatabaseUnavailable: When no connection can be made, or they are closed.
+        """
+        if not acquired(self._turn, self._target.connection_wait):
+            raise none_free(self._target.connection_wait, self._target.connections)
+        try:
+            connection, opened_at = self.take() or self._opened()
+            try:
+                yield connection
+            finally:
+                self.put_back(connection, opened_at)
+        finally:
+            self._turn.release()
+
+    def _opened(self) -> tuple[Connection[Any], float]:
+        with connecting(self._target.dsn, "txqueue client") as parameters:
+            return Connection.connect(**parameters), time.monotonic()
 
 
 class Queue:

@@ -11,7 +11,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
 from txqueue import Job, State
-from txqueue.aio.waiting import AsyncEndWaiter
+from txqueue.aio.environment import AsyncEndWaiter
 from txqueue.client.waiting import FIRST, LONGEST, EndWaiter
 from txqueue.policy.awaited_ends import job_ids_in
 from txqueue.standalone.requests import Target
