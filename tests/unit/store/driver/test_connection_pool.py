@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from txqueue.errors import DatabaseUnavailable
@@ -127,19 +127,6 @@ async def test_who_comes_when_all_are_lent_waits(pool: ConnectionPool, server: S
     assert len(server.opened) == 2
 
 
-async def test_who_gives_up_waiting_takes_no_turn(pool: ConnectionPool, server: Server) -> None:
-    """A cancelled wait leaves the pool whole."""
-    backs = [lend(pool)[1], lend(pool)[1]]
-    waiting = Deferred.fromCoroutine(pool.query("never"))
-    waiting.cancel()
-    with pytest.raises(CancelledError):
-        await waiting
-    for back in backs:
-        back.callback(None)
-    await pool.query("a")
-    assert [wire.asked for wire in server.opened if wire.asked] == [["a"]]
-
-
 async def test_a_dead_connection_is_replaced(pool: ConnectionPool, server: Server) -> None:
     """The next caller gets a new one."""
     await pool.query("a")
@@ -209,14 +196,6 @@ async def test_closing_closes_the_idle_now_and_the_lent_when_back(
     assert [wire.is_closed for wire in server.opened] == [True, False]
     other_back.callback(None)
     assert lent[0].is_closed
-
-
-async def test_a_closed_pool_says_so(pool: ConnectionPool, server: Server) -> None:
-    """It opens nothing."""
-    pool.close()
-    with pytest.raises(DatabaseUnavailable, match="the connection pool is closed"):
-        await pool.query("a")
-    assert server.opened == []
 
 
 async def test_idle_connections_to_a_silent_server_are_closed(
