@@ -410,26 +410,6 @@ async def test_the_switcher_leads_to_the_same_page_of_another_database(
     await chromium.browse(sample.dsn, steps, databases=shown, java_script_enabled=has_script)
 
 
-async def test_the_list_of_databases_shows_a_new_job_without_a_reload(
-    sample: Database, chromium: Chromium, databases: tuple[ShownDatabase, ...]
-) -> None:
-    """As each page does."""
-
-    def steps(page: Any) -> None:
-        page.goto("/")
-        ready = page.locator("#d-orders dd").nth(2)
-        assert ready.inner_text() == "120"
-        page.evaluate("window.isSame = true")
-        sample.value(
-            "select txqueue.enqueue('mail.welcome', '{}', not_before => now() + interval '1 hour')"
-        )
-        # On a busy host the figures of the list are read less often.
-        page.wait_for_selector("#d-orders dd:text-is('121')", timeout=90_000)
-        assert page.evaluate("window.isSame")
-
-    await chromium.browse(sample.dsn, steps, databases=databases)
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 async def test_keys_lead_to_pages_and_to_the_search(
     sample: Database, chromium: Chromium, width: int

@@ -371,21 +371,22 @@ async def test_over_a_unix_socket_the_account_acts(
         await dashboard.stopService()
 
 
-async def test_an_open_page_is_told_of_a_new_job(node: Master, browser: Browser) -> None:
-    """Until it closes; then nothing looks at the database any more."""
-    agent = Agent(running_reactor())
-    address = f"http://127.0.0.1:{browser.port}/events".encode()
-    response: Any = await agent.request(b"GET", address, Headers({"host": ["localhost"]}))
-    events = Body()
-    response.deliverBody(events)
-    await eventually(lambda: "event: changed" in events.text)
-    await eventually(lambda: events.text.count("changed") >= 2)
-    count = events.text.count("changed")
-    node.enqueue({})
-    await eventually(lambda: events.text.count("changed") > count)
-    assert events.transport is not None
-    events.transport.loseConnection()
-    await events.ended
+@pytest.mark.parametrize("name", ["", "one"])
+async def test_an_open_page_is_told_of_a_new_job(node: Master, dsn: str, name: str) -> None:
+    """Also the list of databases."""
+    async with served(dsn, databases=(ShownDatabase(dsn, name=name),)) as browser:
+        agent = Agent(running_reactor())
+        address = f"http://127.0.0.1:{browser.port}/events".encode()
+        response: Any = await agent.request(b"GET", address, Headers({"host": ["localhost"]}))
+        events = Body()
+        response.deliverBody(events)
+        await eventually(lambda: events.text.count("event: changed") >= 2)
+        count = events.text.count("changed")
+        node.enqueue({})
+        await eventually(lambda: events.text.count("changed") > count)
+        assert events.transport is not None
+        events.transport.loseConnection()
+        await events.ended
 
 
 async def test_a_body_that_is_too_long_is_not_read(node: Master, browser: Browser) -> None:

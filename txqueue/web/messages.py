@@ -98,6 +98,11 @@ class PageRequest:
         values = self.query.get(name) or self.form.get(name)
         return (values[0] or None) if values else None
 
+    def number(self, name: str) -> int | None:
+        """Return a field of the address as the number of a row; None if it is none."""
+        text = self.asked(name) or ""
+        return int(text) if text.isdecimal() and len(text) < 19 else None
+
     def all_of(self, name: str) -> list[str]:
         """Return the values of a field of the address, or else of the body, but for blank ones."""
         values = self.query.get(name) or self.form.get(name, ())

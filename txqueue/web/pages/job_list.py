@@ -32,8 +32,7 @@ async def jobs(visit: PageVisit) -> Reply:
     number = visit.request.asked("id")
     if number is not None and number.isdecimal():
         return redirect(f"/jobs/{number}")
-    text = visit.request.asked("after") or ""
-    last_id = int(text) if text.isdecimal() and len(text) < 19 else None
+    last_id = visit.request.number("after")
     filters = chosen_filters(visit.request)
     order = SortOrder.asked(visit.request, _HEADS, "-job_id")
     bounded = {**filters, "after" if order.is_falling else "beyond": last_id}

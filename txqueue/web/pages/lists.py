@@ -162,9 +162,7 @@ async def tenants(visit: PageVisit) -> Reply:
 
 async def actions(visit: PageVisit) -> Reply:
     """Show the acts of operators, the latest first."""
-    text = visit.request.asked("after") or ""
-    before = int(text) if text.isdecimal() and len(text) < 19 else None
-    subject = visit.request.asked("subject")
+    before, subject = visit.request.number("after"), visit.request.asked("subject")
     inquiry = about_actions(visit.reads.schema, before, _ON_A_PAGE + 1, subject)
     rows, now = await visit.operations.find(together(inquiry, queue_state.about_clock()))
     return _show(visit, "actions", rows, now=now)
