@@ -74,7 +74,7 @@ class Reads:
 
     Args:
         clock: Tells how old figures are.
-        operations: Runs the queries.
+        operations: Runs queries, and operators' acts.
         schema: The name of the schema.
 
     Attributes:
@@ -84,7 +84,7 @@ class Reads:
     log = Logger()
 
     _clock: IReactorTime
-    _operations: Operations
+    operations: Operations
     schema: str
     last_identity: str = field(default="", init=False)
     _shared: dict[str, _Shared] = field(factory=dict, init=False)
@@ -97,7 +97,7 @@ class Reads:
             DatabaseUnavailable: When the database does not answer.
             Refused: When the query takes too long.
         """
-        identity = (await self._operations.find(about_identity(self.schema))).identity
+        identity = (await self.operations.find(about_identity(self.schema))).identity
         if identity != self.last_identity:
             self.last_identity = identity
             self._shared.clear()
@@ -126,7 +126,7 @@ class Reads:
             # Figures that are read once a minute tell of an outage as soon as others do.
             await self._renewed(self._probe, about_clock)
         if entry.read_at == float("-inf"):
-            return Figures(await self._operations.find(question()))
+            return Figures(await self.operations.find(question()))
         return self._figures(entry)
 
     async def _renewed(self, entry: _Shared, question: Callable[[], Inquiry[Any]]) -> bool:
@@ -161,7 +161,7 @@ class Reads:
     def _figures(self, entry: _Shared) -> Figures[Any]:
         was_read = entry.read_at > float("-inf")
         age = self._clock.seconds() - entry.read_at if was_read else 0.0
-        outage = self._operations.outage
+        outage = self.operations.outage
         return Figures(entry.value, age, outage or entry.trouble, outage is not None)
 
     def _kept(self, inquire: object, *arguments: object) -> _Shared:
@@ -176,7 +176,7 @@ class Reads:
     async def _read(self, entry: _Shared, question: Callable[[], Inquiry[Any]]) -> None:
         start, cost = self._clock.seconds(), COST
         try:
-            entry.value = await self._operations.find(question())
+            entry.value = await self.operations.find(question())
             entry.read_at, entry.trouble = self._clock.seconds(), None
         except TxqueueError as error:
             entry.trouble = error.what
@@ -296,13 +296,11 @@ class PageVisit(Visit):
 
     Attributes:
         reads: Reads what the pages show.
-        operations: Runs queries for one viewer, and operators' acts.
         place: Differs between the places of databases.
         archive: Reads archived jobs.
     """
 
     reads: Reads
-    operations: Operations
     place: str
     archive: ArchiveProcess
 
@@ -318,7 +316,7 @@ class PageVisit(Visit):
             DatabaseUnavailable: When the database does not answer.
             Refused: When the query takes too long.
         """
-        return await self.operations.find(inquire(self.reads.schema, *arguments, **named))
+        return await self.reads.operations.find(inquire(self.reads.schema, *arguments, **named))
 
     @property
     def mark(self) -> str:
@@ -339,9 +337,9 @@ class PageVisit(Visit):
             InvalidWork: When a signal or a payload is not what the job awaits.
             Refused: When the database refuses the act, is another one now, or takes too long.
         """
-        checked = await prepared(self.operations, self.reads.schema, name, arguments)
+        checked = await prepared(self.reads.operations, self.reads.schema, name, arguments)
         who = signed(self.request.visitor.name, self.request.sent("why"))
-        return await self.operations.act(
+        return await self.reads.operations.act(
             name, {**checked, "who": who}, self.request.mark.rpartition(".")[2]
         )
 

@@ -37,14 +37,12 @@ class DatabaseLink:
     Attributes:
         database: The database.
         pool: Its connections.
-        operations: Runs queries and acts.
         reads: Reads what the pages show.
         changes: Tells open pages to refresh.
     """
 
     database: ShownDatabase
     pool: ConnectionPool
-    operations: Operations
     reads: Reads
     changes: Changes
 
@@ -106,7 +104,6 @@ class Dashboard(HttpService):
             notices=Notices(),
             logins=self._logins,
             reads=link.reads,
-            operations=link.operations,
             place=database_place(link.database),
             archive=ArchiveProcess(self._reactor),
         )
@@ -140,7 +137,7 @@ def _linked(reactor: Any, database: ShownDatabase) -> DatabaseLink:
     operations = Operations(pool, database.schema, patience=_PATIENCE, at_once=2)
     reads = Reads(reactor, operations, database.schema)
     changes = Changes(reactor, operations, database.schema)
-    return DatabaseLink(database, pool, operations, reads, changes)
+    return DatabaseLink(database, pool, reads, changes)
 
 
 def _logins(reactor: Any, settings: DashboardSettings) -> Logins | None:

@@ -112,7 +112,7 @@ async def work_type(visit: PageVisit) -> Reply:
     shared, schema = visit.reads.shared, visit.reads.schema
     figures = await shared(about_live_jobs, "work_type", name)
     depth = figures.value
-    policy, schedules = await visit.operations.find(
+    policy, schedules = await visit.reads.operations.find(
         together(
             about_policy(schema, name),
             about_schedules(schema, {"work_type": name}, _TOLD_OF_TYPES + 1),

@@ -138,7 +138,7 @@ async def schedules(visit: PageVisit) -> Reply:
     request = visit.request
     filters = {"after": request.asked("after"), "work_type": request.exact("work_type")}
     inquiry = about_schedules(visit.reads.schema, filters, _ON_A_PAGE + 1)
-    rows, now = await visit.operations.find(together(inquiry, queue_state.about_clock()))
+    rows, now = await visit.reads.operations.find(together(inquiry, queue_state.about_clock()))
     order = SortOrder.asked(request, _SCHEDULE_HEADS)
     values: dict[str, Any] = {"schedules": order.rows(rows[:_ON_A_PAGE]), "order": order}
     last = rows[_ON_A_PAGE - 1]["name"] if len(rows) > _ON_A_PAGE else None
@@ -164,7 +164,7 @@ async def actions(visit: PageVisit) -> Reply:
     """Show the acts of operators, the latest first."""
     before, subject = visit.request.number("after"), visit.request.asked("subject")
     inquiry = about_actions(visit.reads.schema, before, _ON_A_PAGE + 1, subject)
-    rows, now = await visit.operations.find(together(inquiry, queue_state.about_clock()))
+    rows, now = await visit.reads.operations.find(together(inquiry, queue_state.about_clock()))
     return _show(visit, "actions", rows, now=now)
 
 
