@@ -122,14 +122,14 @@ def filled(session: Session, jobs: int, days: int, advance: Callable[[int], None
 
 def looked_up(session: Session, jobs: int) -> list[float]:
     """Look jobs up by number, as `txqueue job` does; returns what each took, in ms."""
-    reader, chosen = session, random.Random(839)
-    return [look_up(reader, session.schema, -chosen.randint(1, jobs)) for _ in range(LOOKED_UP)]
+    chosen = random.Random(839)
+    return [look_up(session, -chosen.randint(1, jobs)) for _ in range(LOOKED_UP)]
 
 
-def look_up(reader: Session, schema: str, number: int) -> float:
+def look_up(session: Session, number: int) -> float:
     """Look up one job; return the time in ms."""
     began = time.perf_counter()
-    found = reader.find(about_job(schema, number))
+    found = session.find(about_job(session.schema, number))
     if found["job_id"] != number:
         raise RuntimeError(f"job {number} was not found")
     return (time.perf_counter() - began) * 1000
@@ -142,9 +142,8 @@ def looking_up(target: TemporarySchema, number: int) -> Iterator[list[float]]:
 
     def go_on() -> None:
         with target.session() as session:
-            reader = session
             while not stopped.is_set():
-                took.append(look_up(reader, session.schema, number))
+                took.append(look_up(session, number))
 
     thread = Thread(target=go_on)
     thread.start()

@@ -172,7 +172,6 @@ def _complaints(testbed: Testbed) -> Iterator[str]:
     """Run all queries of the command line; yield a text for each that fails."""
     schema = testbed.schema
     with testbed.database.session() as session:
-        reader = session
         inquiries: list[tuple[str, Any]] = [
             ("status", about_all(schema)),
             ("jobs", about_jobs(schema, {}, 1000)),
@@ -187,7 +186,7 @@ def _complaints(testbed: Testbed) -> Iterator[str]:
             inquiries += [(f"explain {job_id}", about_obstacles(schema, job_id))]
         for name, inquiry in inquiries:
             try:
-                reader.find(inquiry)
+                session.find(inquiry)
             except Exception as error:
                 yield f"{name} answers, but: {type(error).__name__}: {error}"
 
