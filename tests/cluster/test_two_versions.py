@@ -53,10 +53,12 @@ def enqueue(db: Database, **fields: object) -> int:
 
 
 async def reported(node: Node) -> list[str]:
-    """Wait until a node has reported which versions of the application it runs."""
+    """Wait until a node has reported which versions of the application all its workers run."""
 
     def versions() -> list[str]:
-        return list((node.info.get("report") or {}).get("applications") or ())
+        report = node.info.get("report") or {}
+        # A worker that starts later would import what is written next.
+        return [] if report.get("closed") else list(report.get("applications") or ())
 
     return await eventually(versions, LIMIT)
 
