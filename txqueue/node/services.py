@@ -26,8 +26,7 @@ from txqueue.node.settings import (
 from txqueue.node.state.arrivals import Deduplicator, Meters
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import BeatListener, IMasterReactor, Wakeups
-from txqueue.node.upkeep.guard import DeployGuard
-from txqueue.node.upkeep.maintenance import Archiving, Maintenance
+from txqueue.node.upkeep import Archiving, DeployGuard, Maintenance
 from txqueue.node.workers.completions import Completions, EndNotifier
 from txqueue.node.workers.pool import WorkerPool
 from txqueue.node.workers.starter import (

@@ -23,7 +23,7 @@ from txqueue.store.node.functions import StoredFunctions
 if TYPE_CHECKING:
     from txqueue.node.arrival.assigned import OpenCredit
     from txqueue.node.peers.peer import PeerTable
-    from txqueue.node.upkeep.maintenance import Maintenance
+    from txqueue.node.upkeep import Maintenance
     from txqueue.node.workers.starter import WorkerVersions
     from txqueue.node.workers.workload import Workers
 

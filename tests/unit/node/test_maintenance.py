@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from tests.unit.node.doubles import Records, Workers, fake
 from txqueue.node.state.arrivals import Meters
 from txqueue.node.state.periodic import Wakeups
-from txqueue.node.upkeep.maintenance import LONGEST, ROTATE_BUSY, ROTATE_IDLE, ROTATING, Maintenance
+from txqueue.node.upkeep import LONGEST, ROTATE_BUSY, ROTATE_IDLE, ROTATING, Maintenance
 from txqueue.store.node.run_functions import HeartbeatReply
 
 

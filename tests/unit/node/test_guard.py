@@ -10,7 +10,7 @@ from tests.unit.node.doubles import fake, is_rung
 from txqueue.node.settings import NodeSettings
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.periodic import Wakeups
-from txqueue.node.upkeep.guard import EVERY, UNTIL_WORKERS, DeployGuard
+from txqueue.node.upkeep import GUARD_EVERY, UNTIL_WORKERS, DeployGuard
 from txqueue.node.workers.starter import RunVersion, WorkerVersions
 from txqueue.policy.findings.obstacles import HeldType
 
@@ -67,7 +67,7 @@ def test_a_held_type_is_claimed_no_more() -> None:
     assert guarded.versions.claimable == ["mail", "sms"]
     guarded.start_worker()
     with capturedLogs() as notes:
-        assert guarded.look() == guarded.look() == EVERY
+        assert guarded.look() == guarded.look() == GUARD_EVERY
     assert [*map(formatEvent, notes)] == ["held: mail on 3c2eecad: KeyError: 'a' (14 of 20)"]
     assert guarded.versions.claimable == ["sms"]
     assert guarded.versions.measured()["held"] == ["mail"]
@@ -90,4 +90,4 @@ def test_many_jobs_come_back_one_after_the_other() -> None:
     guarded = Guarded(HELD, returned=1000)
     guarded.start_worker()
     assert guarded.look() == 0.0
-    assert guarded.look() == EVERY
+    assert guarded.look() == GUARD_EVERY

@@ -1,1 +1,0 @@
-"""What a node does for the database: rotates lanes, archives history, reconnects."""
