@@ -22,6 +22,7 @@ from txqueue.errors import ArchiveUnavailable, JobFailed, JobNotFound
 from txqueue.model.job import State
 from txqueue.node.operators import AdminHandlers
 from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.inquiries import jobs
 from txqueue.store.inquiries.operations import ArchiveProcess
 from txqueue.store.inquiries.reader import Session
 
@@ -137,6 +138,13 @@ async def test_an_unreachable_archive_is_named(node: Master, tmp_path: Path) -> 
                 await call(8)
         with pytest.raises(JobNotFound, match="there is no job 61"):
             await queue.job(61)
+
+
+def test_an_archive_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A location may hang without end."""
+    monkeypatch.setattr(jobs, "READ_WITHIN", 0.001)
+    with pytest.raises(ArchiveUnavailable, match=r"job 8 was not read within 0\.001 s"):
+        jobs.read_archived([], 8)
 
 
 async def test_operators_of_a_node_find_an_archived_job(node: Master) -> None:

@@ -107,6 +107,10 @@ def about_archived_days(schema: str, job_id: int) -> Inquiry[Rows]:
     )
 
 
+READ_WITHIN = 60.0
+"""Seconds after which a location does not answer."""
+
+
 def read_archived(days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, Any] | None:
     """Return all columns of an archived job, JSON as text; None if none of the days has it.
 
@@ -122,7 +126,15 @@ def read_archived(days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, A
     plain = [{**day, "day": day["day"].isoformat()} for day in days]
     request = json.dumps({"days": plain, "job_id": job_id}).encode()
     command = (sys.executable, "-m", "txqueue.archive", "job")
-    found = subprocess.run(command, input=request, capture_output=True, check=False)
+    try:
+        found = subprocess.run(
+            command, input=request, capture_output=True, check=False, timeout=READ_WITHIN
+        )
+    except subprocess.TimeoutExpired:
+        raise ArchiveUnavailable(
+            f"the archive of job {job_id} was not read within {READ_WITHIN:g} s",
+            "see whether its location answers, then read again",
+        ) from None
     answer = _parsed(found.stdout or found.stderr)
     if "error" in answer:
         raise ArchiveUnavailable(*answer["error"])
