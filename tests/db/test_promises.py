@@ -30,6 +30,33 @@ def test_nothing_runs_before_its_time(queue: Stored) -> None:
     assert [job_id] == queue.claimed_ids()
 
 
+def test_jobs_are_taken_in_rank_order_across_lanes(queue: Stored) -> None:
+    """Priority goes first, then age, then the number, in whichever lane they are.
+
+    A claim for more than 16 may take a sixteenth of its batch out of order.
+    """
+    normal = queue.enqueue(*[{} for _ in range(3)])
+    queue.value("select setval('txqueue.lane', 1)")
+    normal += queue.enqueue(*[{} for _ in range(3)])
+    high = queue.enqueue({"priority": 7}, {"priority": 7})
+    low = queue.enqueue({"priority": 2})
+    assert [*high, *normal, *low] == queue.claimed_ids(16)
+
+
+def test_rank_ages_and_not_after_bumps(queue: Stored) -> None:
+    """Waiting for the aging time weighs as much as one priority; not_after ranks as a top job."""
+    (old, bumped) = queue.enqueue({}, {"priority": 0, "not_after": "2999-01-01T00:00:00Z"})
+    assert queue.value(
+        "select rank = not_before - 4 * interval '10 minutes' from txqueue.job where job_id = %s",
+        old,
+    )
+    assert queue.value(
+        "select rank = least(not_before, not_after - 9 * interval '10 minutes')"
+        " from txqueue.job where job_id = %s",
+        bumped,
+    )
+
+
 @pytest.mark.parametrize(
     ("priority", "minutes", "goes_first"),
     [(7, 15, True), (7, 19, True), (7, 21, False), (4, 49, True), (4, 51, False), (9, 1, False)],
