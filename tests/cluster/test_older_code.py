@@ -7,19 +7,22 @@ from txqueue import WorkQueue
 from txqueue.store.schema.files import latest_version
 
 LIMIT = 60.0
-# What a step that serves older code may do: new columns, tables, indexes and functions.
-NEXT = """
-    alter table txqueue.job add column newer text not null default 'new';
-    alter table txqueue.node_info add column newer integer;
-    alter table txqueue.setting add column newer jsonb not null default '{}';
-    create table txqueue.newer (id integer primary key);
-    create index on txqueue.job_ready (attempt);
-    insert into txqueue.migration (number, name, serves) values (%s, 'newer', %s)"""
+# What a step that serves older code may do: new columns, tables, indexes and functions. Each is a
+# transaction of its own, as a deadlock with a running node would only be tried again.
+NEXT = (
+    "alter table txqueue.job add column newer text not null default 'new'",
+    "alter table txqueue.node_info add column newer integer",
+    "alter table txqueue.setting add column newer jsonb not null default '{}'",
+    "create table txqueue.newer (id integer primary key)",
+    "create index on txqueue.job_ready (attempt)",
+)
+NOTED = "insert into txqueue.migration (number, name, serves) values (%s, 'newer', %s)"
 
 
 def _upgrade(db: Database, serves: int) -> None:
-    number = latest_version() + 1
-    db.execute(NEXT, number, serves)
+    for statement in NEXT:
+        db.execute(statement)
+    db.execute(NOTED, latest_version() + 1, serves)
 
 
 async def test_older_nodes_work_on_a_schema_that_serves_them(
