@@ -4,11 +4,11 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from tests.db.letters import Note
+from tests.db.letters import FAR, Note
 from tests.db.masters import Master
 from tests.waiting import eventually
 from txqueue import WorkQueue
-from txqueue.errors import DatabaseUnavailable, InvalidWork, JobNotFound
+from txqueue.errors import DatabaseUnavailable, InvalidWork, JobNotFound, WaitTimeout
 
 
 async def test_a_queue_without_a_free_connection_says_so(dsn: str) -> None:
@@ -64,3 +64,25 @@ async def test_a_job_of_an_open_transaction_is_named_as_such(queue: WorkQueue) -
     assert (await queue.job(job_id)).id == job_id
     with pytest.raises(JobNotFound, match="there is no job"):
         await queue.job(job_id + 1000)
+
+
+async def test_a_wait_ends_in_time_and_with_its_job(node: Master, queue: WorkQueue) -> None:
+    """Also with a negative time-out, and if an operator deletes the job."""
+    (job_id,) = node.enqueue({"not_before": FAR.isoformat()})
+    with pytest.raises(WaitTimeout, match="did not end within 0 s"):
+        await queue.wait(job_id, timeout=-3)
+    waiting = Deferred.fromCoroutine(queue.wait(job_id, timeout=30))
+    node.value("select txqueue.delete_jobs(%s, 'test')", [job_id])
+    with pytest.raises(JobNotFound):
+        await waiting
+
+
+async def test_a_wait_for_a_connection_ends_in_time(dsn: str) -> None:
+    """Another request has the only one."""
+    queue = await WorkQueue.connect(dsn, connections=1)
+    try:
+        async with queue.transaction():
+            with pytest.raises(WaitTimeout, match="did not end within 1 s"):
+                await queue.wait(1, timeout=0.1)
+    finally:
+        await queue.close()

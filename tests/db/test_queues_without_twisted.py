@@ -173,8 +173,15 @@ def test_what_cannot_be_awaited_is_an_error(dsn: str, node: Master, opened: Open
             assert len((await queue.job(failing[0])).attempts) == 1
             with pytest.raises(WaitTimeout, match=r"did not end within 0\.01 s"):
                 await queue.wait(pending[0], timeout=0.01)
+            with pytest.raises(WaitTimeout, match=r"did not end within 0 s"):
+                await queue.wait(pending[0], timeout=-3)
             with pytest.raises(JobNotFound, match="there is no job 77"):
                 await queue.wait(77)
+            waiting = asyncio.create_task(queue.wait(pending[0], timeout=30))
+            await listening(node)
+            node.value("select txqueue.delete_jobs(%s, 'test')", list(pending))
+            with pytest.raises(JobNotFound):
+                await waiting
             for wrong in ("seven", True, 2**63):
                 for call in (queue.job, queue.wait, queue.cancel, queue.retry):
                     with pytest.raises(InvalidWork, match="is not the number of a job"):

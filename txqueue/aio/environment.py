@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from attrs import define, field
 
 from txqueue.errors import ConfigurationError
-from txqueue.model.job import Job, State
+from txqueue.model.job import Job
+from txqueue.policy.awaited_ends import read_limit
 from txqueue.standalone.sessions import Home
 from txqueue.standalone.waiting import StandaloneEndWaiter
 from txqueue.store.enqueueing.encryption import not_in_time
@@ -68,8 +69,8 @@ async def acquired(semaphore: Semaphore, seconds: float) -> bool:
         return False
 
 
-async def ended_in_time(ending: Future[Job], job_id: int, timeout: float | None) -> Job:
-    """Return the ended job.
+async def ended_in_time(ending: Future[T], job_id: int, timeout: float | None) -> T:
+    """Return the ended job, or what else is awaited for it.
 
     Raises:
         WaitTimeout: When it has not ended in time.
@@ -91,27 +92,32 @@ class AsyncEndWaiter(StandaloneEndWaiter):
         default=None, init=False
     )
 
-    async def read(self, job_id: int) -> Job | None:
-        """Return a job, None if it is not there; the calls of one turn share a read."""
+    async def read(self, job_id: int, timeout: float | None) -> Job | None:
+        """Return a job, None if it is not there; the calls of one turn share a read.
+
+        Raises:
+            WaitTimeout: When the database has not answered in time.
+        """
         if self._next_read is None:
             job_ids: set[int] = set()
             self._next_read = job_ids, asyncio.create_task(self._read(job_ids))
         asked, answer = self._next_read
         asked.add(job_id)
-        return (await asyncio.shield(answer)).get(job_id)
+        limit = read_limit(timeout)
+        return (await ended_in_time(asyncio.shield(answer), job_id, limit)).get(job_id)
 
     async def _read(self, job_ids: set[int]) -> dict[int, Job]:
         self._next_read = None
-        return {job.id: job for job in await self.jobs_in(State, list(job_ids))}
+        return {job.id: job for job in await self.jobs_of(list(job_ids))}
 
     @contextmanager
-    def waiting(self, job_id: int) -> Iterator[asyncio.Future[Job]]:
+    def waiting(self, job_id: int) -> Iterator[asyncio.Future[Job | None]]:
         """Wait for a job inside the block, which reads the job, and calls `look_on` if it runs.
 
         Returns:
-            A context manager whose value is a future of the ended job.
+            A context manager whose value is a future of the ended job, None if it is gone.
         """
-        ending: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        ending: asyncio.Future[Job | None] = asyncio.get_running_loop().create_future()
         self.add(job_id, ending)
         try:
             yield ending

@@ -279,10 +279,11 @@ class Queue:
         number, most = job_number(job_id), wait_limit(timeout)
         self._home.check()
         with self._waiter.waiting(number) as ending:
-            job = await self._waiter.read(number) or await self.job(number)
+            job = await self._waiter.read(number, most) or await self.job(number)
             if not job.state.is_final:
                 self._waiter.look_on()
-                job = await ended_in_time(ending, number, most)
+                ended = await ended_in_time(ending, number, most)
+                job = ended or await self.job(number)
         return result_of(job)
 
     async def cancel(self, *job_ids: int) -> Cancelled:

@@ -19,10 +19,11 @@ from txqueue.client.node_link import Membership, joinable
 from txqueue.client.waiting import EndNotifications, EndWaiter
 from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.job import Job, State, job_number, wait_limit
+from txqueue.model.job import Job, job_number, wait_limit
 from txqueue.model.schedule import Exists, Schedule
 from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetItem, WorksetStatus
+from txqueue.policy.awaited_ends import read_limit
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.enqueueing.batch import Batch
@@ -33,9 +34,8 @@ from txqueue.store.enqueueing.transaction import Transaction, enqueue_alone
 from txqueue.store.enqueueing.worksets import Worksets
 from txqueue.store.inquiries.inquiry import Inquiry, ensure_version
 from txqueue.store.inquiries.jobs import (
-    FINAL,
     about_archived_days,
-    about_jobs,
+    about_awaited,
     about_one_job,
     archived_job,
     repeat_call,
@@ -386,17 +386,20 @@ class WorkQueue:
         # Before the job is read: an end after that is announced.
         ending = self._waiter.ended(job_id)
         try:
-            job = await self._waiter.read(job_id) or await self.job(job_id)
+            read = self._in_time(self._waiter.read(job_id), job_id, read_limit(most))
+            job = await read or await self.job(job_id)
         finally:
             # An archived job is not in the table, where the ends of others are found.
             if job is None or job.state.is_final:
                 ending.addErrback(lambda _: None).cancel()
         if not job.state.is_final:
             self._waiter.look_soon()
-            job = await self._in_time(ending, job_id, most)
+            job = await self._in_time(ending, job_id, most) or await self.job(job_id)
         return result_of(job)
 
-    async def _in_time(self, ending: Deferred[Job], job_id: int, timeout: float | None) -> Job:
+    async def _in_time(
+        self, ending: Deferred[Job | None], job_id: int, timeout: float | None
+    ) -> Job | None:
         if timeout is not None:
             ending.addTimeout(timeout, self._reactor)
         try:
@@ -431,8 +434,8 @@ class WorkQueue:
             raise
         dispatch.committed()
 
-    async def _jobs_of(self, job_ids: Sequence[int], states: Iterable[State] = FINAL) -> list[Job]:
-        return await self._find(about_jobs(self._schema, job_ids, states))
+    async def _jobs_of(self, job_ids: Sequence[int]) -> list[Job]:
+        return await self._find(about_awaited(self._schema, job_ids))
 
     async def _archived(self, job_id: int) -> dict[str, Any] | None:
         """Return the columns of an archived job; None if no archive has it.

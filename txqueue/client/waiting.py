@@ -7,7 +7,6 @@ The query runs as soon as a node announces an end, and otherwise at growing inte
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
@@ -15,7 +14,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.errors import ConfigurationError, TxqueueError
-from txqueue.model.job import Job, State
+from txqueue.model.job import Job
 from txqueue.policy.awaited_ends import ANNOUNCED_FOR, REQUESTED_EVERY, AwaitedEnds, job_ids_in
 from txqueue.policy.backoff import Backoff
 from txqueue.store.driver.connection_pool import ConnectionPool
@@ -106,27 +105,27 @@ class EndWaiter:
 
     Args:
         clock: Times the polls.
-        ask: Returns the jobs, among those given by number, that have ended, or that are in one of
-            the given states.
+        ask: Returns the jobs, among those given by number, that are there.
         before_look: Called before each poll, to request announcements of ends.
     """
 
     _clock: Clock
-    _ask: Callable[..., Awaitable[list[Job]]]
+    _ask: Callable[[Sequence[int]], Awaitable[list[Job]]]
     _before_look: Callable[[], None] = lambda: None
-    _awaited: AwaitedEnds[Deferred[Job]] = field(factory=AwaitedEnds, init=False)
+    _awaited: AwaitedEnds[Deferred[Job | None]] = field(factory=AwaitedEnds, init=False)
     _reads: dict[int, list[Deferred[Job | None]]] = field(factory=dict, init=False)
     _timer: Timer | None = field(default=None, init=False)
     _is_asking: bool = field(default=False, init=False)
     _backoff: Backoff = field(factory=lambda: Backoff(FIRST, LONGEST, FACTOR), init=False)
 
-    def ended(self, job_id: int) -> Deferred[Job]:
-        """Return a Deferred that fires with the job once its end is announced or found.
+    def ended(self, job_id: int) -> Deferred[Job | None]:
+        """Return a Deferred that fires with the job once its end is announced or found; with None
+        once it is gone.
 
         The caller reads the job next, as an end before this call is not announced, and then calls
         `look_soon` or cancels the Deferred.
         """
-        waiter: Deferred[Job] = Deferred(lambda _: self._forget(job_id, waiter))
+        waiter: Deferred[Job | None] = Deferred(lambda _: self._forget(job_id, waiter))
         self._awaited.add(job_id, waiter)
         return waiter
 
@@ -142,7 +141,7 @@ class EndWaiter:
         reads, self._reads = self._reads, {}
         found: dict[int, Job | Failure]
         try:
-            found = {job.id: job for job in await self._ask(list(reads), State)}
+            found = {job.id: job for job in await self._ask(list(reads))}
         except Exception as error:
             found = dict.fromkeys(reads, Failure(error))
         for job_id, answers in reads.items():
@@ -167,7 +166,7 @@ class EndWaiter:
             waiter.cancel()
         self._cancel_timer()
 
-    def _forget(self, job_id: int, waiter: Deferred[Job]) -> None:
+    def _forget(self, job_id: int, waiter: Deferred[Job | None]) -> None:
         self._awaited.discard(job_id, waiter)
         if not self._awaited:
             self._cancel_timer()
@@ -184,21 +183,22 @@ class EndWaiter:
         self._is_asking = True
         self._before_look()
         self._awaited.note(None)
+        asked = self._awaited.take()
         try:
-            jobs = await self._ask(self._awaited.take())
+            jobs = await self._ask(asked)
         except Exception as error:
             for waiter, _ in self._awaited.released():
                 _tell(waiter, Failure(error))
             return
         finally:
             self._is_asking = False
-        for waiter, job in self._awaited.told(jobs):
+        for waiter, job in self._awaited.told(asked, jobs):
             _tell(waiter, job)
         if self._awaited:
             self._schedule(0 if self._awaited.is_noted else self._backoff.take())
 
 
-def _tell(waiter: Deferred[Any], ending: Job | Failure | None) -> None:
+def _tell(waiter: Deferred[Job | None], ending: Job | Failure | None) -> None:
     # An earlier caller's callback may have cancelled this wait.
     if not waiter.called:
         waiter.callback(ending)

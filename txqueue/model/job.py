@@ -44,7 +44,7 @@ def wait_limit(value: object) -> float | None:
     if seconds is None or seconds == math.inf:
         return None
     if is_number(seconds, _FOREVER):
-        return float(cast("float", seconds))
+        return max(0.0, float(cast("float", seconds)))
     raise InvalidWork(
         f"timeout {brief(value)} is not a length of time",
         "give seconds or a timedelta, or None for no limit",

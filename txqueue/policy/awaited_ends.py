@@ -70,11 +70,19 @@ class AwaitedEnds(Generic[W]):
         self._announced.clear()
         return taken
 
-    def told(self, jobs: Iterable[Job]) -> Iterator[tuple[W, Job]]:
-        """Yield each caller that waits for one of these ended jobs; it no longer waits."""
-        for job in jobs:
-            for waiter in self._waiters.pop(job.id, []):
-                yield waiter, job
+    def told(self, asked: Iterable[int], found: Iterable[Job]) -> Iterator[tuple[W, Job | None]]:
+        """Yield each caller whose job has ended, or is gone; it no longer waits.
+
+        Args:
+            asked: The numbers of the jobs that were looked at.
+            found: Those that are there.
+        """
+        jobs = {job.id: job for job in found}
+        for job_id in asked:
+            job = jobs.get(job_id)
+            if job is None or job.state.is_final:
+                for waiter in self._waiters.pop(job_id, []):
+                    yield waiter, job
 
     def released(self) -> list[tuple[W, int]]:
         """Return all callers with the numbers of their jobs; none of them waits any longer."""
@@ -93,6 +101,11 @@ FIRST, FACTOR, LONGEST = 0.015, 1.5, 0.5
 """
 RARELY: Final = 2.0
 """The seconds between looks at all awaited jobs while ends are announced."""
+
+
+def read_limit(timeout: float | None) -> float | None:
+    """Return the seconds in which a caller learns of an earlier end, even if it does not wait."""
+    return None if timeout is None else max(timeout, 1.0)
 
 
 @define

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from random import random
 from time import monotonic
@@ -18,7 +18,7 @@ from attrs import define, field
 from psycopg import AsyncConnection, Error
 
 from txqueue.errors import ConfigurationError, NotPermitted
-from txqueue.model.job import Job, State
+from txqueue.model.job import Job
 from txqueue.policy.awaited_ends import LONGEST, EndLooks, job_ids_in
 from txqueue.policy.backoff import Backoff
 from txqueue.standalone.requests import (
@@ -34,7 +34,7 @@ from txqueue.standalone.sessions import answered, connecting, is_passing
 from txqueue.store.driver.session_bounds import LONGEST_LIFE
 from txqueue.store.enqueueing.encryption import closed_before
 from txqueue.store.inquiries.inquiry import Rows, aanswer
-from txqueue.store.inquiries.jobs import FINAL, about_jobs
+from txqueue.store.inquiries.jobs import about_awaited
 from txqueue.system.clock import unbroken
 
 _log = logging.getLogger(__name__)
@@ -46,8 +46,8 @@ class Ending(Protocol):
     def done(self) -> bool:
         """Tell whether it has a result or an error, or was cancelled."""
 
-    def set_result(self, result: Job, /) -> None:
-        """Give it the ended job."""
+    def set_result(self, result: Job | None, /) -> None:
+        """Give it the ended job; None if it is gone."""
 
     def set_exception(self, exception: Exception, /) -> None:
         """Give it an error."""
@@ -120,13 +120,14 @@ class StandaloneEndWaiter:
             await self._announced()
         self._noted.clear()
         if job_ids := self._looks.due(monotonic()):
-            for waiter, job in self._looks.awaited.told(await self.jobs_in(FINAL, job_ids)):
+            found = await self.jobs_of(job_ids)
+            for waiter, job in self._looks.awaited.told(job_ids, found):
                 if not waiter.done():
                     waiter.set_result(job)
 
-    async def jobs_in(self, states: Iterable[State], job_ids: Sequence[int]) -> list[Job]:
-        """Return the jobs, among those given by number, that are in one of some states."""
-        return await aanswer(about_jobs(self._target.schema, job_ids, states), self._call)
+    async def jobs_of(self, job_ids: Sequence[int]) -> list[Job]:
+        """Return the jobs, among those given by number, that are there."""
+        return await aanswer(about_awaited(self._target.schema, job_ids), self._call)
 
     async def _announced(self) -> None:
         try:

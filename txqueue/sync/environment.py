@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from threading import Lock, Semaphore, Thread
 from typing import Any, TypeVar
 
-from txqueue.model.job import Job, State
+from txqueue.model.job import Job
 from txqueue.standalone.requests import Call, Target
 from txqueue.standalone.sessions import Home
 from txqueue.standalone.waiting import StandaloneEndWaiter
 from txqueue.store.enqueueing.encryption import closed_before, not_in_time
 from txqueue.store.inquiries.inquiry import Rows, answer
-from txqueue.store.inquiries.jobs import about_jobs
+from txqueue.store.inquiries.jobs import about_awaited
 
 T = TypeVar("T")
 # Seconds in which the thread ends, unless the database does not answer.
@@ -42,7 +42,7 @@ def acquired(semaphore: Semaphore, seconds: float) -> bool:
     return semaphore.acquire(timeout=seconds)
 
 
-def ended_in_time(ending: Future[Job], job_id: int, timeout: float | None) -> Job:
+def ended_in_time(ending: Future[T], job_id: int, timeout: float | None) -> T:
     """Return the ended job.
 
     Raises:
@@ -71,14 +71,14 @@ class BlockingEndWaiter:
         self._schema = target.schema
         self._ends = StandaloneEndWaiter(called, target)
         self._lock = Lock()
-        self._callers: dict[Future[Job], int] = {}
+        self._callers: dict[Future[Job | None], int] = {}
         self._thread: Thread | None = None
         # Not before the thread: a fork would close the parent's.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
 
     @contextmanager
-    def waiting(self, job_id: int) -> Iterator[Future[Job]]:
+    def waiting(self, job_id: int) -> Iterator[Future[Job | None]]:
         """Wait for a job inside the block, which reads the job, and calls `look_on` if it runs.
 
         Returns:
@@ -87,7 +87,7 @@ class BlockingEndWaiter:
         Raises:
             DatabaseUnavailable: When the queue is closed.
         """
-        ending: Future[Job] = Future()
+        ending: Future[Job | None] = Future()
         with self._lock:
             if self._is_closed:
                 raise closed_before(job_id)
@@ -100,9 +100,9 @@ class BlockingEndWaiter:
                 self._callers.pop(ending, None)
                 self._call(self._ends.discard, job_id, ending)
 
-    def read(self, job_id: int) -> Job | None:
-        """Return a job, None if it is not there."""
-        return next(iter(answer(about_jobs(self._schema, [job_id], State), self._ask)), None)
+    def read(self, job_id: int, _: float | None) -> Job | None:
+        """Return a job, None if it is not there; nothing ends the call of a thread early."""
+        return next(iter(answer(about_awaited(self._schema, [job_id]), self._ask)), None)
 
     def look_on(self) -> None:
         """Look and listen from now on, while callers wait."""

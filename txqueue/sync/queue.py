@@ -280,10 +280,11 @@ class Queue:
         number, most = job_number(job_id), wait_limit(timeout)
         self._home.check()
         with self._waiter.waiting(number) as ending:
-            job = self._waiter.read(number) or self.job(number)
+            job = self._waiter.read(number, most) or self.job(number)
             if not job.state.is_final:
                 self._waiter.look_on()
-                job = ended_in_time(ending, number, most)
+                ended = ended_in_time(ending, number, most)
+                job = ended or self.job(number)
         return result_of(job)
 
     def cancel(self, *job_ids: int) -> Cancelled:

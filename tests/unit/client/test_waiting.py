@@ -17,10 +17,10 @@ from txqueue.policy.awaited_ends import job_ids_in
 from txqueue.standalone.requests import Target
 
 
-def ended(job_id: int) -> Job:
-    """A job that is done."""
+def job_in(state: State, job_id: int) -> Job:
+    """A job in a state, whose result is its number."""
     values: dict[str, Any] = {field.name: None for field in fields(Job)}
-    return Job(**values | {"id": job_id, "state": State.DONE, "result": job_id})
+    return Job(**values | {"id": job_id, "state": state, "result": job_id})
 
 
 class Asked:
@@ -31,20 +31,23 @@ class Asked:
         self.waiting = EndWaiter(self.clock, self.ask)
         self.questions: list[list[int]] = []
         self.ended: set[int] = set()
+        self.gone: set[int] = set()
         self.error: Exception | None = None
 
-    def wait(self, job_id: int) -> Deferred[Job]:
+    def wait(self, job_id: int) -> Deferred[Any]:
         """Wait as a caller whose job has not ended."""
         waiter = self.waiting.ended(job_id)
         self.waiting.look_soon()
         return waiter
 
-    async def ask(self, job_ids: Sequence[int], _: object = None) -> list[Job]:
-        """Say which of them have ended."""
+    async def ask(self, job_ids: Sequence[int]) -> list[Job]:
+        """Return those that are there."""
         self.questions.append(sorted(job_ids))
         if self.error is not None:
             raise self.error
-        return [ended(job_id) for job_id in job_ids if job_id in self.ended]
+        states = dict.fromkeys(self.ended, State.DONE)
+        there = [job_id for job_id in job_ids if job_id not in self.gone]
+        return [job_in(states.get(job_id, State.READY), job_id) for job_id in there]
 
 
 async def test_one_question_for_all() -> None:
@@ -56,6 +59,19 @@ async def test_one_question_for_all() -> None:
     assert asked.questions == [[1, 2]]
     assert [(await wait).result for wait in waits] == [1, 2, 2]
     assert asked.clock.getDelayedCalls() == []
+
+
+async def test_a_caller_learns_that_its_job_is_gone() -> None:
+    """An operator may delete it meanwhile."""
+    asked = Asked()
+    wait, other = asked.wait(1), asked.wait(2)
+    asked.gone = {1}
+    asked.clock.advance(FIRST)
+    assert await wait is None
+    assert not other.called
+    asked.waiting.stop()
+    with pytest.raises(CancelledError):
+        await other
 
 
 async def test_the_longer_the_rarer() -> None:
@@ -124,7 +140,7 @@ async def test_a_notified_caller_may_cancel_the_others() -> None:
 async def test_stopping_cancels_all_waits() -> None:
     """And leaves no timer."""
     asked = Asked()
-    waits: list[Deferred[Job]] = [asked.wait(1), asked.wait(1)]
+    waits: list[Deferred[Job | None]] = [asked.wait(1), asked.wait(1)]
     asked.waiting.stop()
     for wait in waits:
         with pytest.raises(CancelledError):
@@ -177,7 +193,7 @@ def test_without_waiting_callers_no_query_is_sent() -> None:
 async def test_those_who_begin_to_wait_share_a_read() -> None:
     """One statement finds the jobs of all; each caller gets its job, None or the error."""
     asked = Asked()
-    asked.ended = {1, 2}
+    asked.gone = {3}
     reads = [asked.waiting.read(number) for number in (1, 2, 2, 3)]
     asked.clock.advance(0)
     assert [job and job.id for job in [await read for read in reads]] == [1, 2, 2, None]
@@ -193,13 +209,13 @@ async def test_those_who_begin_to_wait_share_a_read() -> None:
 async def test_without_twisted_a_read_is_shared_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """By all calls of one turn of the loop; the next turn has a read of its own."""
     asked = Asked()
-    asked.ended = {1, 2}
-    monkeypatch.setattr(AsyncEndWaiter, "jobs_in", lambda _, __, job_ids: asked.ask(job_ids))
+    asked.gone = {3}
+    monkeypatch.setattr(AsyncEndWaiter, "jobs_of", lambda _, job_ids: asked.ask(job_ids))
 
     async def test() -> None:
         waiting = AsyncEndWaiter(cast("Any", None), Target("", None, "txqueue", 4, 30.0))
         for _ in range(2):
-            found = await asyncio.gather(*(waiting.read(number) for number in (1, 2, 2, 3)))
+            found = await asyncio.gather(*(waiting.read(number, 0) for number in (1, 2, 2, 3)))
             assert [job and job.id for job in found] == [1, 2, 2, None]
 
     await Deferred.fromFuture(asyncio.ensure_future(test()))

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from attrs import fields
+from attrs import evolve, fields
 
-from txqueue import Job
+from txqueue import Job, State
 from txqueue.policy.awaited_ends import (
     ANNOUNCED_FOR,
     LONGEST,
@@ -18,7 +18,7 @@ from txqueue.policy.awaited_ends import (
 def ended(job_id: int) -> Job:
     """A job that has ended."""
     values: dict[str, Any] = {each.name: None for each in fields(Job)}
-    return Job(**values | {"id": job_id})
+    return Job(**values | {"id": job_id, "state": State.DONE})
 
 
 def listening(*job_ids: int) -> EndLooks[str]:
@@ -39,7 +39,7 @@ def test_an_announced_job_alone_is_looked_at() -> None:
     looks.awaited.note(frozenset({2, 77}))
     assert looks.pause(0.5) == 0.0
     assert looks.due(0.5) == [2]
-    assert list(looks.awaited.told([ended(2)])) == [("caller of 2", ended(2))]
+    assert list(looks.awaited.told([2], [ended(2)])) == [("caller of 2", ended(2))]
     assert looks.pause(0.5) == RARELY - 0.5
 
 
@@ -63,7 +63,7 @@ def test_another_caller_causes_no_look() -> None:
 def test_one_that_comes_when_announcements_have_ceased_does() -> None:
     """The first after a while, as the request has expired meanwhile."""
     looks = listening(1)
-    list(looks.awaited.told([ended(1)]))
+    list(looks.awaited.told([1], [ended(1)]))
     looks.add(2, "caller of 2", ANNOUNCED_FOR + 1.0)
     assert looks.must_request(ANNOUNCED_FOR + 1.0)
     assert looks.due(ANNOUNCED_FOR + 1.0) == [2]
@@ -72,7 +72,7 @@ def test_one_that_comes_when_announcements_have_ceased_does() -> None:
 def test_the_first_caller_within_a_request_waits_for_announcements() -> None:
     """So that waits one after the other cost no look each."""
     looks = listening(1)
-    list(looks.awaited.told([ended(1)]))
+    list(looks.awaited.told([1], [ended(1)]))
     looks.add(2, "caller of 2", 3.0)
     assert looks.due(3.0) == []
     assert looks.due(3.0 + RARELY) == [2]
@@ -127,9 +127,19 @@ def test_callers_that_have_left_are_forgotten() -> None:
     awaited.add(1, "b")
     awaited.discard(1, "a")
     assert awaited.note(frozenset({1}))
-    assert list(awaited.told([ended(1)])) == [("b", ended(1))]
+    assert list(awaited.told([1], [ended(1)])) == [("b", ended(1))]
     assert not awaited
     awaited.discard(1, "b")
     awaited.add(2, "c")
     assert awaited.released() == [("c", 2)]
     assert not awaited
+
+
+def test_a_job_that_is_gone_is_told_and_one_that_goes_on_is_not() -> None:
+    """An operator may delete a job that others wait for."""
+    awaited: AwaitedEnds[str] = AwaitedEnds()
+    for job_id in (1, 2, 3):
+        awaited.add(job_id, f"caller of {job_id}")
+    goes_on = evolve(ended(1), state=State.READY)
+    assert list(awaited.told([1, 2], [goes_on])) == [("caller of 2", None)]
+    assert [job_id for _, job_id in awaited.released()] == [1, 3]

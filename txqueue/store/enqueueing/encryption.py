@@ -204,7 +204,7 @@ def missing(job_id: int, *, is_in_transaction: bool) -> JobNotFound:
 def not_in_time(job_id: int, timeout: float) -> WaitTimeout:
     """Return the error for a job that did not end in time."""
     return WaitTimeout(
-        f"job {job_id} did not end within {timeout} s",
+        f"job {job_id} did not end within {timeout:g} s",
         f"wait longer, or see why: txqueue explain {job_id}",
     )
 

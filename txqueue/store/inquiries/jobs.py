@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,34 +15,32 @@ from txqueue.errors import ArchiveUnavailable
 from txqueue.model.job import COLUMNS, JSON_COLUMNS, Attempt, Job, State
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, ask
 
-FINAL: Final = [state for state in State if state.is_final]
 # JSON as text, because Python cannot parse all JSON that PostgreSQL accepts.
 _TEXTS: Final = JSON_COLUMNS | {"state"}
 _COLUMNS: Final = ", ".join(
     f'"{name}"::text as "{name}"' if name in _TEXTS else f'"{name}"' for name in COLUMNS
+)
+_STATES: Final = ", ".join(f"'{state.value}'" for state in State if state.is_final)
+_ENDED_COLUMNS: Final = _COLUMNS.replace(
+    '"payload"::text', f'case when state in ({_STATES}) then "payload"::text end'
 )
 _ATTEMPTS: Final = """
     select attempt as number, began, at as ended, node_id, error, error_class, log
       from {schema}.find_attempts({job_id}) where restarted_by is null order by at, attempt"""
 
 
-def about_jobs(
-    schema: str, ids: Sequence[int], states: Iterable[State] = State
-) -> Inquiry[list[Job]]:
-    """Query the jobs with the given numbers that exist, in no particular order.
+def about_awaited(schema: str, ids: Sequence[int]) -> Inquiry[list[Job]]:
+    """Query the jobs with the given numbers that exist; those that go on without their payloads.
 
     Args:
         schema: The name of the schema.
         ids: The jobs' numbers.
-        states: Only jobs in one of these states.
     """
     # Of one job, a function keeps the plan; for many it costs more than a plan for each day.
-    jobs = "find_job(%s)" if len(ids) == 1 else "job where job_id = any(%s::bigint[])"
-    joined = "where" if len(ids) == 1 else "and"
-    rows = yield Question(
-        f"select {_COLUMNS} from {schema}.{jobs} {joined} state = any(%s::{schema}.job_state[])",
-        (ids[0] if len(ids) == 1 else list(ids), [state.value for state in states]),
-    )
+    is_one = len(ids) == 1
+    jobs = "find_job(%s)" if is_one else "job where job_id = any(%s::bigint[])"
+    parameters = (ids[0] if is_one else list(ids),)
+    rows = yield Question(f"select {_ENDED_COLUMNS} from {schema}.{jobs}", parameters)
     return [Job.from_row(row) for row in rows]
 
 
