@@ -144,7 +144,7 @@ begin
             case former.kind when 'tenant' then former.share end, case former.kind when 'queue' then former.reserve end, who,
             '{concurrency,rate,burst,share,reserve,backlog}', former.backlog);
         -- It takes back a change, and is none itself; later ones have nothing to take back.
-        update action set former = null, detail = detail || jsonb_build_object('undoes', act.action_id)
+        update action set former = null, detail = detail - 'cleared' || jsonb_build_object('undoes', act.action_id)
          where subject = act.subject and action_id > act.action_id and action.former is not null;
     else
         this := lock_control(former.kind, former.key);

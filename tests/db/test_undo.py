@@ -75,6 +75,7 @@ def test_an_undo_names_its_acts_and_a_refused_one_its_reason(node: Master) -> No
     detail = "select detail from txqueue.action where action_id = any(%s) order by action_id"
     of_limit, of_inner, _ = node.column(detail, [limited, undoes, undone])
     assert (of_limit["undone_by"], of_inner["undoes"]) == (undone, limited)
+    assert "cleared" not in of_inner
     node.value("select txqueue.resume('queue', 'q', 'ann')")
     act(node, "set_priority(%s::bigint[], 9, 'ann')", [job_id])
     node.cursor.execute("update txqueue.action set former = null where what = 'priority'")

@@ -66,8 +66,13 @@ def encode_result(
         if "{" in text:
             json.loads(text, object_pairs_hook=distinct)
         return text
+    except RecursionError:
+        raise InvalidWork(f"{what} is nested too deeply (or contains itself)", remedy) from None
     except BaseException as error:
-        raise InvalidWork(f"{what} is not JSON: {text_of(error)}", remedy) from None
+        text = text_of(error)
+        if text.startswith("unhashable type"):
+            text = "keys are text, and the members of a set numbers or text"
+        raise InvalidWork(f"{what} is not JSON: {text}", remedy) from None
 
 
 # The most members of a small result, and the most characters of each of its keys and texts: its

@@ -42,7 +42,7 @@ def acting_routes() -> list[Route]:
     acts: Mapping[str, tuple[Act, Iterable[str]]] = {
         "/act/jobs": (_act_on_jobs, ("act", "id", "all", *_ASKED, *FILTERS)),
         "/act/control": (_act_on_control, ("act", *_SUBJECT)),
-        "/act/limit": (_set_limit, (*_SUBJECT, *_LIMITS)),
+        "/act/limit": (_set_limit, (*_SUBJECT, *_LIMITS, *(f"shown_{name}" for name in _LIMITS))),
         "/act/failures": (_act_on_failures, ("act", "fingerprint", "minutes")),
         "/act/schedule": (_act_on_schedule, ("act", "name")),
         "/act/node": (_act_on_node, ("act", "name")),
@@ -205,9 +205,15 @@ def _subject(visit: PageVisit) -> dict[str, str]:
 
 
 async def _set_limit(visit: PageVisit) -> str:
-    """Set the limits of a queue, a group or a tenant; an empty field lifts its limit."""
-    subject = _subject(visit)
-    values = {name: _limit(visit, name) for name in _LIMITS if name in visit.request.form}
+    """Set the limits of a queue, a group or a tenant.
+
+    An empty field lifts its limit. One that is as the page showed it leaves what applies now.
+    """
+    subject, form = _subject(visit), visit.request.form
+    changed = [name for name in _LIMITS if form.get(name) != form.get(f"shown_{name}")]
+    if not changed:
+        return "No limit was changed."
+    values = {name: _limit(visit, name) for name in changed}
     without_limit = [name for name, value in values.items() if value is None]
     await visit.act("set_limit", {**subject, **values, "cleared": without_limit})
     return "The limits of the {kind} {key} are set.".format(**subject)
@@ -272,7 +278,7 @@ async def _act_on_node(visit: PageVisit) -> str:
 
 async def _undo(visit: PageVisit) -> str:
     """Take back an act."""
-    [number] = _numbers([_needed(visit, "number")])
+    [number] = _numbers([_needed(visit, "number")], "act", "Actions")
     undone, kept = await visit.act("undo", {"number": number})
     left = "".join(f" {counted(jobs, 'job')} unchanged: {why}." for why, jobs in kept.items())
     return f"{undone_text(number, undone, kept)}{left}"
@@ -306,8 +312,8 @@ async def _signalled(visit: PageVisit) -> str:
     return f"Job {job_id} has the signal {name}. {unawaited(name, awaited)}".strip()
 
 
-def _numbers(texts: Sequence[str]) -> list[int]:
-    """Return job numbers.
+def _numbers(texts: Sequence[str], what: str = "job", page: str = "Jobs") -> list[int]:
+    """Return the numbers of what was chosen on a page.
 
     Raises:
         Refused: When one is not a number, or there are too many.
@@ -315,10 +321,7 @@ def _numbers(texts: Sequence[str]) -> list[int]:
     if len(texts) > _AT_ONCE:
         raise Refused(f"more than {_AT_ONCE:,} jobs are chosen", "act on all that match instead")
     if not all(text.isdecimal() and len(text) < 19 for text in texts):
-        raise Refused(
-            "the number of a chosen job has other characters than digits",
-            "choose jobs by their boxes on the page Jobs",
-        )
+        raise Refused(f"the number of a chosen {what} is not of digits", f"see the page {page}")
     return [int(text) for text in texts]
 
 

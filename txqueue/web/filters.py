@@ -65,8 +65,11 @@ def chosen_filters(request: PageRequest) -> dict[str, str | list[str] | None]:
     filters: dict[str, Any] = {
         name: request.asked(name) or request.sent(name) for name in FILTERS if name not in REPEATED
     }
-    if (state := filters["state"]) is not None and state not in set(State):
-        remedy = state_elsewhere(state) or f"choose one of: {', '.join(State)}"
+    if (state := filters["state"]) == _shown("state", State.ASSIGNED):
+        filters["state"] = State.ASSIGNED.value
+    elif state is not None and state not in set(State):
+        choices = (_shown("state", each) for each in State)
+        remedy = state_elsewhere(state) or f"choose one of: {', '.join(choices)}"
         raise ConfigurationError("jobs have no such state", remedy)
     return filters | {name: request.all_of(name) for name in REPEATED}
 

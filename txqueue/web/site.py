@@ -21,8 +21,8 @@ from txqueue.web.page_services import Changes, Visit
 from txqueue.web.settings import DashboardSettings
 from txqueue.wire.http_server import QuietSite
 
-LONGEST_BODY: Final = 1_000_000
-"""The most bytes of a form."""
+LONGEST_BODY: Final = 4 << 20
+"""The most bytes of a form: three for each of a payload of 1 MiB, and the rest."""
 
 SECURITY_HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (
@@ -117,14 +117,19 @@ _DEVICE_KEPT = "31536000"
 
 
 class _Request(server.Request):
-    """A request whose body is short."""
+    """A request whose body is short: of one that is too long, which is refused, none is kept."""
 
     def gotLength(self, length: int | None) -> None:
-        """Read a body of a known and small length; close the connection otherwise."""
-        if length is None or length > LONGEST_BODY:
+        """Read a body of a known length; close the connection otherwise."""
+        if length is None:
             self.channel.loseConnection()
-            length = 0
-        super().gotLength(length)
+        self._is_kept = length is not None and length <= LONGEST_BODY
+        super().gotLength(length if self._is_kept else 0)
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """Read a part of the body."""
+        if self._is_kept:
+            super().handleContentChunk(data)
 
 
 class PagesSite(QuietSite):
@@ -194,6 +199,9 @@ class Door(resource.Resource):
         if path is None:
             what, remedy = "there is no such page", f"see {self._base}/"
             raise RequestRefused(HTTPStatus.NOT_FOUND, what, remedy)
+        if int(headers.get("content-length") or 0) > LONGEST_BODY:
+            what = f"the form has more than {LONGEST_BODY:,} bytes"
+            raise RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, what, "send less at a time")
         body = b""
         if request.method == b"POST" and request.content is not None:
             body = request.content.read()

@@ -41,6 +41,9 @@ def test_a_state_has_the_name_that_the_list_shows() -> None:
     """Jobs that are assigned are called running."""
     [chip] = chips(asking({"state": ["assigned"]}))
     assert chip.text == "State: running"
+    assert chosen_filters(asking({"state": ["running"]}))["state"] == "assigned"
+    with pytest.raises(ConfigurationError, match="choose one of: waiting, ready, running, "):
+        chosen_filters(asking({"state": ["x"]}))
 
 
 HEADS = {"queue": "Queue", "ready": "Ready"}

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import define
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -217,7 +218,8 @@ class WorkerPool(Service):
 
     def _not_configured(self, failure: Failure, worker: WorkerProcess) -> None:
         worker.kill()
-        if self.running:
+        # How a process ended is logged once that is known.
+        if self.running and not failure.check(ConnectionDone, ConnectionLost):
             self.log.error("a worker could not start: {error}", error=failure.value)
 
     def _replace(self, worker: WorkerProcess) -> None:
@@ -232,7 +234,7 @@ class WorkerPool(Service):
         self.log.warn(
             "worker process {pid} ended {how} after {lived:.1f} s; {next}",
             pid=worker.pid,
-            how=worker.end,
+            how=worker.end if worker.runs is not None else f"{worker.end} while starting,",
             lived=lived,
             next=_successor(worker),
         )

@@ -283,5 +283,15 @@ def test_a_limit_below_the_size_of_a_fresh_worker_is_named_once(
     assert [worker.limits.memory for worker in cluster.load.all] == [220] * COUNT
 
 
+def test_a_worker_that_is_killed_while_starting_is_told_once() -> None:
+    """By how its process ended, not by its connection."""
+    cluster = Cluster()
+    with capturedLogs() as notes:
+        cluster.begin()
+        cluster.workers[0].kill()
+    [said] = [formatEvent(note) for note in notes]
+    assert said.startswith("worker process 1 ended by a signal while starting, after ")
+
+
 Cluster.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
 TestWorkersAtTheirLimits = Cluster.TestCase
