@@ -38,7 +38,8 @@ begin
         update job set options = coalesce(options, '{}') || jsonb_build_object('parents', outcomes)
          where job_id = number and state in ('waiting', 'ready', 'assigned');
     end if;
-    perform note_action(who, 'repeat', format_job_ids(array[this.job_id]), jsonb_build_object('jobs', array[this.job_id, number]));
+    perform note_action(who, 'repeat', format_job_ids(array[this.job_id]), jsonb_build_object(
+        'jobs', array[this.job_id, number], 'as_job', number));
     return number;
 end $$;
 
@@ -50,6 +51,9 @@ language plpgsql volatile
 set enable_seqscan = off
 as $$
 begin
+    if length(who) > 300 then
+        perform refuse(format('the operator and why have %s characters, more than 300', length(who)), 'say why in 200 or fewer');
+    end if;
     if former is not null then
         update action as old set former = null where action_id = any (array(
             select action_id from action as late where late.former is not null and late.at < now() - interval '1 hour'

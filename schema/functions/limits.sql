@@ -143,7 +143,8 @@ begin
 end $$;
 
 -- Limits a queue, a group or a tenant, effective at once: null leaves a limit unchanged, and those named in
--- cleared are lifted first. Returns the limits that now apply, null if there are none.
+-- cleared are lifted first. Another rate of a group forgets what its types' rates were charged. Returns the limits that
+-- now apply, null if there are none.
 create or replace function txqueue.set_limit(
     its_kind text, its_key text, its_concurrency integer, its_rate double precision, its_burst integer,
     its_share double precision, its_reserve double precision, who text, cleared text[] default '{}',
@@ -173,6 +174,9 @@ begin
         this.burst := 1;
     else
         execute format('create sequence if not exists bucket_%s as bigint minvalue 0 start 0', this.control_id);
+    end if;
+    if this.kind = 'group' and this.rate is distinct from (former ->> 'rate')::double precision then
+        delete from spent_rate where "group" = its_key;
     end if;
     if its_backlog is not null then
         perform set_config('lock_timeout', '2s', true);

@@ -336,7 +336,7 @@ begin
                         dues = (at || dues)[:20], next_due = case when kind <> 'cooldown' then next_due end,
                         put_off = case when kind <> 'cooldown' then put_off end
      where schedule_id = this.schedule_id;
-    perform note_action(who, 'run', 'schedule ' || its_name, jsonb_build_object('jobs', jsonb_build_array(ran)));
+    perform note_action(who, 'run', 'schedule ' || its_name, jsonb_build_object('jobs', jsonb_build_array(ran), 'as_job', ran));
     return ran;
 end $$;
 

@@ -103,6 +103,24 @@ def test_a_job_is_copied_by_the_act_of_that_name(node: Stored) -> None:
     assert node.job(operate(GlobalOptions(), repeat))["payload"] == {"order_id": 8}
 
 
+def test_the_list_of_acts_says_what_they_were_given(node: Stored, cli: Cli) -> None:
+    """Also a priority of 0, and the number of a new job; a long reason has no place in it."""
+    job_id, ended = node.enqueue({}, {"priority": 8})
+    node.complete(node.claim(1)[0])
+    for words in (
+        ("priority", "0", str(job_id)),
+        ("move", "mail", str(job_id)),
+        ("reschedule", "2030-01-01", str(job_id)),
+        ("repeat", str(ended)),
+    ):
+        assert "300" in cli(*words, "--why", "x" * 300, status=1).err
+        cli(*words)
+    new = max(node.column("select job_id from txqueue.job"))
+    shown = cli("actions").out
+    for said in ("priority 0", "queue mail", "not before 2030-01-01", f"as job {new}"):
+        assert said in shown
+
+
 def test_a_moment_that_never_comes_is_refused(node: Stored) -> None:
     """By whatever client it is sent; a moment as people write it is taken."""
     ids = node.enqueue({})

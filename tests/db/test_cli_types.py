@@ -155,3 +155,22 @@ def test_a_file_without_schemas_is_refused(text: str, cli: Cli, tmp_path: Path) 
     (tmp_path / "new.json").write_text(text)
     said = cli("types", "--check", str(tmp_path / "new.json"), status=2)
     assert "make it with txqueue types --schema --app MODULE --json" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ((), "the schema of t refers to nope, which it lacks"),
+        (("--app", "newer"), "drop --schema and --app"),
+        (("--schema",), "drop --schema and --app"),
+    ],
+)
+def test_what_a_check_would_not_use_is_refused(
+    words: tuple[str, ...], complaint: str, cli: Cli, tmp_path: Path
+) -> None:
+    """A schema that lacks a part would fit all payloads; other schemas would not be read."""
+    schema = {"properties": {"a": {"anyOf": [{"$ref": "#/$defs/nope"}]}}, "$defs": {"a": {}}}
+    file = tmp_path / "new.json"
+    file.write_text(json.dumps({"types": [{"work_type": "t", "schema": schema}]}))
+    said = cli("types", "--check", str(file), *words, status=2)
+    assert complaint in " ".join(said.err.split())

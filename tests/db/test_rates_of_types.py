@@ -141,13 +141,17 @@ def test_a_resumed_key_leaves_the_throttled_job_its_delay(node: Master) -> None:
 
 
 def test_an_operators_rate_forgets_what_jobs_have_cost(node: Master) -> None:
-    """As explain tells."""
+    """As explain tells, also when it is cleared; an act that leaves it does not."""
     declare(node)
-    _, waits = node.enqueue({"group": "g"}, {"group": "g"})
+    _, *waits = node.enqueue(*[{"group": "g"} for _ in range(3)])
     node.settle(node.claim(1)[0], "done", cost=9)
+    limit(node, "group", "g", concurrency=10)
     assert at_once(node) == []
     limit(node, "group", "g", rate=HOURLY["rate"])
-    assert at_once(node) == [waits]
+    assert at_once(node) == waits[:1]
+    cleared = "select txqueue.set_limit('group', 'g', null, null, null, null, null, 'me', '{rate}')"
+    node.value(cleared)
+    assert at_once(node) == waits[1:]
 
 
 def test_direct_dispatch_obeys_a_hold(node: Master) -> None:

@@ -113,10 +113,10 @@ def _stop(row: Mapping[str, Any]) -> Any:
 
 def _details(act: Mapping[str, Any]) -> str:
     """Return the details of an act, without job numbers, which only --json shows."""
-    told = {name: value for name, value in act["detail"].items() if value and name != "jobs"}
     return ", ".join(
         f"{name.replace('_', ' ')} {' '.join(value) if isinstance(value, list) else value}"
-        for name, value in told.items()
+        for name, value in act["detail"].items()
+        if name != "jobs" and (value or name in ("priority", "reserve"))
     )
 
 

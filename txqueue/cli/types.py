@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 # How many jobs are read at a time.
 _PAGE: Final = 500
 _FAULT: Final = 1
+# The part to which a schema refers, in JSON.
+_REFERENCE: Final = re.compile(r'"\$ref": "(?:[^"]*/)?([^"/]*)"')
 
 
 @command()
@@ -60,6 +63,8 @@ def types(
         types --check -
     """
     if checked is not None:
+        if is_shown or app:
+            raise click.UsageError("--check takes schemas from FILE; drop --schema and --app")
         return _check(options, _schemas_in(checked), work_type)
     if is_shown or app:
         from txqueue.store.reads.payloads import about_schemas
@@ -118,14 +123,23 @@ def _schemas_in(file: IO[str]) -> dict[str, Mapping[str, Any] | None]:
     try:
         schemas = {row["work_type"]: row["schema"] for row in json.load(file)["types"]}
         is_right = all(isinstance(schema, dict | None) for schema in schemas.values())
-    except (ValueError, KeyError, TypeError, RecursionError):
+        lost = {name: _lost_parts(schema) for name, schema in schemas.items() if schema}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         is_right = False
     if not is_right:
         raise click.UsageError(
             f"{file.name} has no schemas of work types; make it with"
             " txqueue types --schema --app MODULE --json"
         )
+    for name in filter(lost.get, lost):
+        what = f"the schema of {name} refers to {', '.join(lost[name])}, which it lacks"
+        raise click.UsageError(f"{file.name}: {what}")
     return schemas
+
+
+def _lost_parts(schema: Mapping[str, Any]) -> list[str]:
+    named = _REFERENCE.findall(json.dumps(schema, ensure_ascii=False))
+    return sorted({*named} - {*schema.get("$defs", ())})
 
 
 def _check(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import socket
 from collections.abc import Mapping
@@ -233,16 +232,17 @@ class Settings:
         kind: type[int] | type[float],
     ) -> float:
         value = self.get(name, default)
+        least, most = bounds
         try:
             number = kind(value)
-            if isinstance(value, bool) or not math.isfinite(number) or number != float(value):
+            # The difference is nan for inf and nan, and 0 for more digits than a float has.
+            if isinstance(value, bool) or number - float(value):
                 raise ValueError
         except (TypeError, ValueError, OverflowError):
             raise ConfigurationError(
-                f"{self.label(name)} is {value!r}, not a number",
-                f"give a number, such as {default}",
+                f"{self.label(name)} is {value!r}, not a number from {least} to {most}",
+                f"give one, such as {default}",
             ) from None
-        least, most = bounds
         if number < least:
             raise ConfigurationError(
                 f"{self.label(name)} is {number}, below {least}", f"give {least} or more"

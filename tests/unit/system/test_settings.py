@@ -90,6 +90,18 @@ def test_a_wrong_number_of_seconds_is_refused(tmp_path: Path, text: str, complai
     assert caught.value.remedy.startswith("give ")
 
 
+@pytest.mark.parametrize(
+    ("digits", "complaint"), [(20, "above 8"), (400, "not a number from 1 to 8")]
+)
+def test_a_number_that_no_float_holds_is_too_large(
+    tmp_path: Path, digits: int, complaint: str
+) -> None:
+    """The error has the range."""
+    settings = settings_of(tmp_path, environ={"TXQUEUE_WORKERS": "9" * digits})
+    with pytest.raises(ConfigurationError, match=complaint):
+        settings.whole("workers", 2, 8)
+
+
 @pytest.mark.parametrize("value", ["1.5", "one", "0", 1.5, [], True])
 def test_a_wrong_whole_number_is_refused(tmp_path: Path, value: object) -> None:
     """Half a worker is none, and neither is `true`."""
