@@ -57,6 +57,8 @@ def fill(dsn: str, each: int = 40) -> None:
 def fill_with_hostile_texts(dsn: str) -> None:
     """Write hostile texts into all that a client, a handler or an operator may fill."""
     short, long = HOSTILE, HOSTILE + "w" * 400
+    # Of the longest that an act takes.
+    who = long[:300]
     trace = "\n".join([long] * 10_000)
     # No tag has a control character.
     tags = json.dumps({"tags": {"w" * 50: HOSTILE.replace("\x1b", "") + "w" * 90}})
@@ -65,7 +67,7 @@ def fill_with_hostile_texts(dsn: str) -> None:
         job_id = cursor.fetchone()[0]
         cursor.execute(_ATTEMPT, (job_id, trace, long, trace))
         cursor.execute("update txqueue.job set error = %s where job_id = %s", (trace, job_id))
-        cursor.execute("select txqueue.pause('queue', %s, %s)", (short, long))
-        cursor.execute("select txqueue.pause('group', %s, %s)", (long, long))
+        cursor.execute("select txqueue.pause('queue', %s, %s)", (short, who))
+        cursor.execute("select txqueue.pause('group', %s, %s)", (long, who))
         cursor.execute(_SCHEDULE, (short, long))
         cursor.execute(_NODE, (long, long, short, short))

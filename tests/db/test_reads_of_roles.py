@@ -35,6 +35,7 @@ PAGES: Final = (
 # The arguments of each read after the schema; a new one needs a line here.
 READS: Final[Mapping[str, Mapping[str, Any]]] = {
     "job_details.about_actions": {"before": None, "limit": 9},
+    "jobs.about_awaited": {"ids": [1]},
     "jobs.about_archived_days": {"job_id": 1},
     "job_details.about_batch": {"job_id": CALLBACK},
     "queue_state.about_blocked": {},
@@ -57,7 +58,6 @@ READS: Final[Mapping[str, Mapping[str, Any]]] = {
     "job_search.about_found": {"filters": {}, "limit": 9, "is_bounded": True},
     "job_search.about_jobs": {"filters": {}, "limit": 9},
     "job_search.about_matching": {"filters": {"state": "failed"}, "most": 9},
-    "jobs.about_jobs": {"ids": [1]},
     "jobs.about_one_job": {"job_id": 1},
     "job_search.about_known_names": {"kind": "queue", "given": "defalt"},
     "queue_state.about_live": {"nodes": [], "most": 9},

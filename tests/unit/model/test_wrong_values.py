@@ -103,7 +103,7 @@ def test_a_wrong_limit_of_a_wait(value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("value", "seconds"),
-    [(None, None), (float("inf"), None), (5, 5), (-1, -1), (timedelta(minutes=1), 60)],
+    [(None, None), (float("inf"), None), (5, 5), (-1, 0), (timedelta(minutes=1), 60)],
 )
 def test_a_limit_of_a_wait(value: Any, seconds: float | None) -> None:
     """No limit, or seconds."""
