@@ -67,7 +67,7 @@ async def work(connection: Any, kind: str = "bulk") -> dict[str, Any]:
     some_done, stopped = asyncio.Event(), asyncio.Event()
 
     async def read() -> None:
-        while True:
+        while not stopped.is_set():
             for message in await connection.fetch(READ, ahead):
                 await waiting.put(message)
 
@@ -96,7 +96,8 @@ async def work(connection: Any, kind: str = "bulk") -> dict[str, Any]:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     tasks = [asyncio.ensure_future(each()) for each in (read, delete, *[perform] * slots)]
     print("ready", flush=True)
-    await stopped.wait()
+    # A poll that is left to the server would hide messages of the next measurement.
+    await tasks[0]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
