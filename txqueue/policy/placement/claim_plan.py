@@ -254,6 +254,8 @@ FULL_PROMOTION = 10.0
 # Seconds between a claim that took all ready jobs and the next, so that its jobs are sent to the
 # workers first: both go through the reactor, and the claim would go ahead of them.
 BREATH = 0.001
+# A full claim that is due in less than this follows at once, while no job waits for it.
+NEARLY = REWIND / 4
 # A job is ordinary if it has no group, a weight of 1 and a small payload, and is no suspect.
 # FEW_QUEUES is the most queues of a node that makes claims of ordinary jobs. After one that met
 # another job, the node makes none for ORDINARY_REST seconds.
@@ -455,6 +457,9 @@ class ClaimPlan:
         if self._in_stream:
             return BREATH
         self._full_claim_at = min(self._full_claim_at, self._place.look_due)
+        if self._full_claim_at - now < NEARLY:
+            self._full_claim_at = _NEVER
+            return BREATH
         return max(BREATH, self._before_stragglers(self._full_claim_at - now, now, commit_time))
 
     def note_full(self, asked: FullClaim, claim: Claim, now: float) -> tuple[bool, bool | None]:

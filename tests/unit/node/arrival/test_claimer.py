@@ -284,14 +284,16 @@ async def test_a_look_back_that_finds_nothing_leaves_the_place(searching: Harnes
     assert searching.asked_from == [None, None, PASSED]
 
 
-async def test_an_overdue_full_claim_follows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other jobs may be due, or in other lanes; nor does it wait for a pause that was long."""
-    monkeypatch.setattr(claim_plan, "REWIND", 0.0)
+async def test_a_full_claim_that_is_nearly_due_follows_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Just then new jobs have been claimed; later ones would wait for what it looks at."""
+    monkeypatch.setattr(claim_plan, "NEARLY", claim_plan.REWIND)
     harness = Harness()
     harness.claims = [claim(reached=None), claim(reached=None)]
     harness.ordinary = [(1, True)]
     assert (await harness.steps(3))[1] == claim_plan.BREATH
-    assert len(harness.asked_from) == 2
+    assert not harness.claims
 
 
 async def test_a_full_claim_takes_what_is_not_ordinary() -> None:
