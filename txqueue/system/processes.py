@@ -145,6 +145,9 @@ def has_ended(pid: int) -> bool:
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NAME: Final = 15
+_PR_SET_TIMERSLACK: Final = 29
+# Nanoseconds.
+_SLACK: Final = 1000
 
 
 def die_with_parent(parent: int | None = None) -> None:
@@ -168,6 +171,12 @@ def set_process_name(name: str) -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
+
+
+def wake_on_time() -> None:
+    """Have this thread wake when it asked to: Linux may add 50 µs to each wait, to save power."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(_SLACK))
 
 
 # If the starting process dies before it writes the line, the program never starts.

@@ -25,7 +25,12 @@ from twisted.internet.main import installReactor
 
 from txqueue.logs.setup import begin_worker_log, end_worker_log
 from txqueue.system.clock import steady
-from txqueue.system.processes import WORKER_NAME, set_process_name, unblock_signals
+from txqueue.system.processes import (
+    WORKER_NAME,
+    set_process_name,
+    unblock_signals,
+    wake_on_time,
+)
 from txqueue.worker.master_link import IWorkerReactor, MasterLink
 
 # Shorter waits than so many seconds are exact. `select()` takes no descriptor from 1024 on.
@@ -100,6 +105,7 @@ def begin_process() -> None:
 def run_worker() -> NoReturn:
     """Run a worker until its master closes the pipe, and exit."""
     set_process_name(WORKER_NAME)
+    wake_on_time()
     reactor = steady(WorkerReactor)()
     installReactor(reactor)
     Thread(target=_end_with_master, args=(os.dup(PIPE_FD),), daemon=True).start()

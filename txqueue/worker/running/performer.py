@@ -390,7 +390,7 @@ class Performer:
             self._ends.failed(running.job, running.kind, running.terms, error)
             # A thread that goes on can see that it should end.
             change(running.job, is_ended=True)
-        if running.job.is_completed and self._postpones_report():
+        if self._postpones_report():
             self._turns.start_now()
         else:
             self._turns.request()

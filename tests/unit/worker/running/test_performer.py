@@ -14,7 +14,7 @@ from txqueue.model.assignment import AssignedJob
 from txqueue.model.work_item import type_version
 from txqueue.store.enqueueing.transaction import Transaction
 from txqueue.worker.handlers.running_job import change
-from txqueue.worker.running.performer import STUCK
+from txqueue.worker.running.performer import SOON, STUCK
 
 
 @define
@@ -74,6 +74,22 @@ def test_what_ended_while_messages_were_read_is_reported_after_them() -> None:
         assert harness.finished[1:] == [(6, 3, [3], 1, 1)]
         harness.end(2)
     assert harness.finished[2:] == [(6, 3, [2], 1, 1)]
+
+
+def test_the_next_job_starts_without_a_turn_while_the_report_can_wait() -> None:
+    """It can while many jobs wait; the report follows soon."""
+    harness = Harness(capacity=1)
+    started: list[int] = []
+
+    def perform(_: object, job: RunningJob) -> Deferred[None]:
+        started.append(job.id)
+        return harness.wait(job)
+
+    with harness.handler(perform, 5, *(Handled.entry(number) for number in range(1, 11))):
+        harness.running.pop(1).callback(None)
+        assert (started, harness.finished) == ([1, 2], [])
+        harness.clock.advance(SOON)
+        assert harness.finished == [(5, 3, [1], 1, 1)]
 
 
 def test_assignments_that_end_together_are_reported_together() -> None:
