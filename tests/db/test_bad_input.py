@@ -81,8 +81,8 @@ Wrong = tuple[Any, dict[str, Any], str]
 WRONG: dict[str, Wrong] = {
     "no handler": (Idle(), {}, "Idle has no perform"),
     "annotation": (Unresolved(), {}, "annotations of Unresolved cannot be used: name 'Missing'"),
-    "function": (_function, {}, "a function is not a work item"),
-    "class": (Note, {}, "a type is not a work item"),
+    "function": (_function, {}, "function is not a work item"),
+    "class": (Note, {}, "type is not a work item"),
     "priority": (Note(), {"priority": 100}, "priority 100 is not valid"),
     "NUL": (Note("s3cret\0"), {}, r"NUL .* @ \$\.text"),
     "half": (Note("s3cret\ud800"), {}, r"NUL .* @ \$\.text"),

@@ -15,7 +15,15 @@ from twisted.python.failure import Failure
 
 from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.model.job import Job
-from txqueue.policy.awaited_ends import ANNOUNCED_FOR, REQUESTED_EVERY, AwaitedEnds, job_ids_in
+from txqueue.policy.awaited_ends import (
+    ANNOUNCED_FOR,
+    FACTOR,
+    FIRST,
+    LONGEST,
+    REQUESTED_EVERY,
+    AwaitedEnds,
+    job_ids_in,
+)
 from txqueue.policy.backoff import Backoff
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.listener import Listener
@@ -94,9 +102,6 @@ class EndNotifications:
         else:
             if is_new:
                 self.on_ends(None)
-
-
-FIRST, FACTOR, LONGEST = 0.015, 1.5, 0.5
 
 
 @define(eq=False, repr=False, slots=False)

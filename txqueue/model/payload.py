@@ -270,7 +270,7 @@ def encode(work: WorkItem) -> dict[str, Any]:
     cls: Any = type(work)
     if not issubclass(cls, WorkItem) or not is_work_type(cls):
         raise InvalidWork(
-            f"a {cls.__qualname__} is not a work item",
+            f"{cls.__qualname__} is not a work item",
             "pass an instance of a WorkItem subclass, or what work(...) of a task returns",
         )
     if cls.work_type.startswith("__main__."):

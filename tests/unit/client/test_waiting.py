@@ -12,8 +12,8 @@ from twisted.internet.task import Clock
 
 from txqueue import Job, State
 from txqueue.aio.environment import AsyncEndWaiter
-from txqueue.client.waiting import FIRST, LONGEST, EndWaiter
-from txqueue.policy.awaited_ends import job_ids_in
+from txqueue.client.waiting import EndWaiter
+from txqueue.policy.awaited_ends import FIRST, LONGEST, job_ids_in
 from txqueue.standalone.requests import Target
 
 

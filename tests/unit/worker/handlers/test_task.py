@@ -214,7 +214,7 @@ def test_a_function_that_cannot_be_work_is_refused_where_it_is_defined(
 def test_a_task_itself_is_not_a_work_item() -> None:
     """The error says how to make one."""
     wrong: Any = greet
-    with pytest.raises(InvalidWork, match="a Task is not a work item") as caught:
+    with pytest.raises(InvalidWork, match="Task is not a work item") as caught:
         encode(wrong)
     assert "work(...)" in str(caught.value)
 
