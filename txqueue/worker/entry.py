@@ -25,12 +25,7 @@ from twisted.internet.main import installReactor
 
 from txqueue.logs.setup import begin_worker_log, end_worker_log
 from txqueue.system.clock import steady
-from txqueue.system.processes import (
-    WORKER_NAME,
-    set_process_name,
-    unblock_signals,
-    wake_on_time,
-)
+from txqueue.system.processes import WORKER_NAME, set_process_name, unblock_signals, wake_on_time
 from txqueue.worker.master_link import IWorkerReactor, MasterLink
 
 # Shorter waits than so many seconds are exact. `select()` takes no descriptor from 1024 on.
