@@ -19,8 +19,9 @@ __all__ = ["database_down", "disk_full"]
 NODES = 4
 DOWN = 8.0
 # The most attempts to connect that a node may make per second: over the whole outage, and in its
-# worst second. The backoff is a fifth of the lease, which is short here.
-MOST_RATE, MOST_AT_ONCE = 5.0, 10
+# worst second, in which each of up to five connections is lost and may be refused twice by a server
+# that is slow to stop. The backoff is a fifth of the lease, which is short here.
+MOST_RATE, MOST_AT_ONCE = 5.0, 15
 MEGABYTES = 110
 _FULL = "No space left on device"
 _SMALL = {"max_wal_size": "32MB", "min_wal_size": "32MB", "shared_buffers": "16MB"}
