@@ -175,10 +175,8 @@ class Ours:
 
     def batches(self, _: int) -> Figures:
         """Measure how soon single jobs and those of batches start; and batches by plain SQL."""
-        timed = {
-            **self.steady("single_", SINGLE_RATE, "--road", "claim"),
-            **named("batch", self.paced(BATCHED)),
-        }
+        timed = self.steady("single_", SINGLE_RATE, "--road", "claim")
+        timed |= named("batch", self.paced(BATCHED))
         # Last, as of the others: what they write reaches the disk later.
         with own_schema(self.dsn, silent()) as target, target.session() as session:
             publish(session, Started)
